@@ -1,0 +1,33 @@
+"""What a server learns: recommenders behind one contract, found by the name of their method."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from epicrec.errors import InputError
+from epicrec.models.base import Recommender, load
+
+MODELS = {
+    "bias": "bias:Bias",
+    "popularity": "bias:Popularity",
+    "item-knn": "item_neighbours:ItemKNN",
+    "user-knn": "user_neighbours:UserKNN",
+    "avg": "user_neighbours:Avg",
+    "pcc": "user_neighbours:Pcc",
+    "cos": "user_neighbours:Cos",
+    "svd": "factors:SVD",
+}
+"""Method names and the classes behind them, imported when asked for."""
+
+__all__ = ["MODELS", "Recommender", "load", "model_class"]
+
+
+def model_class(method: str) -> type[Recommender]:
+    """The class behind a method name."""
+    if method not in MODELS:
+        raise InputError(f"there is no method {method!r}; choose from {', '.join(MODELS)}")
+    module, name = MODELS[method].split(":")
+    found: Any = getattr(import_module(f"epicrec.models.{module}"), name)
+    assert issubclass(found, Recommender)
+    return found

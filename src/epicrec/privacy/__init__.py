@@ -1,0 +1,84 @@
+"""What a release costs: exact integer noise, guarantees, accounting, the ledger, audits.
+
+Names are loaded when first used: the noise needs numba and mixed accounting needs dp-accounting,
+which take a second to import and are not needed to read a guarantee.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from epicrec.privacy.accounting import (
+        compose,
+        gaussian_delta,
+        gaussian_epsilon,
+        gaussian_guarantee,
+        gaussian_mu,
+        gaussian_sigma,
+        laplace_scale,
+    )
+    from epicrec.privacy.audit import AuditResult, audit_epsilon
+    from epicrec.privacy.grid import Grid
+    from epicrec.privacy.guarantee import Guarantee
+    from epicrec.privacy.ledger import Entry, Ledger
+    from epicrec.privacy.noise import (
+        add_discrete_laplace,
+        add_integer_gaussian,
+        discrete_laplace,
+        integer_gaussian,
+    )
+
+_MODULES = {
+    "accounting": (
+        "compose",
+        "gaussian_delta",
+        "gaussian_epsilon",
+        "gaussian_guarantee",
+        "gaussian_mu",
+        "gaussian_sigma",
+        "laplace_scale",
+    ),
+    "audit": ("AuditResult", "audit_epsilon"),
+    "grid": ("Grid",),
+    "guarantee": ("Guarantee",),
+    "ledger": ("Entry", "Ledger"),
+    "noise": (
+        "add_discrete_laplace",
+        "add_integer_gaussian",
+        "discrete_laplace",
+        "integer_gaussian",
+    ),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "AuditResult",
+    "Entry",
+    "Grid",
+    "Guarantee",
+    "Ledger",
+    "add_discrete_laplace",
+    "add_integer_gaussian",
+    "audit_epsilon",
+    "compose",
+    "discrete_laplace",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_guarantee",
+    "gaussian_mu",
+    "gaussian_sigma",
+    "integer_gaussian",
+    "laplace_scale",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

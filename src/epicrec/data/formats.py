@@ -1,0 +1,139 @@
+"""Formats: the files that ratings and catalogues come in, read into tables with our column names."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+
+from epicrec.errors import InputError
+
+_COLUMN_NAMES = {"userid": "user_id", "movieid": "item_id", "itemid": "item_id", "movie_id": "item_id"}
+_ML_100K_GENRES = (
+    "unknown|Action|Adventure|Animation|Children's|Comedy|Crime|Documentary|Drama|Fantasy|Film-Noir|"
+    "Horror|Musical|Mystery|Romance|Sci-Fi|Thriller|War|Western"
+).split("|")
+_RATING_FILES = (
+    "ratings.parquet", "ratings.csv", "ratings.dat", "u.data", "training_set", "combined_data_1.txt",
+)  # fmt: skip
+_ITEM_FILES = (
+    "items.parquet", "items.csv", "movies.csv", "movies.dat", "u.item", "movie_titles.csv",
+    "movie_titles.txt",
+)  # fmt: skip
+
+
+def ratings_file(folder: Path) -> Path | None:
+    """The ratings among a folder's files, whichever format they have."""
+    return next((folder / name for name in _RATING_FILES if (folder / name).exists()), None)
+
+
+def items_file(folder: Path) -> Path | None:
+    """The catalogue among a folder's files, whichever format it has."""
+    return next((folder / name for name in _ITEM_FILES if (folder / name).exists()), None)
+
+
+def read_ratings_table(path: Path) -> pa.Table:
+    """Parquet, CSV, MovieLens `.dat` and `u.data`, Netflix text (`training_set`, `combined_data_N.txt`)."""
+    names = ["user_id", "item_id", "rating", "timestamp"]
+    if path.is_dir() or path.name.startswith(("mv_", "combined_data_")):
+        return _read_netflix(path)
+    return _read(path, names)
+
+
+def read_items_table(path: Path) -> pa.Table:
+    """Parquet, CSV, MovieLens `.dat` and `u.item`, Netflix `movie_titles`."""
+    if path.name == "u.item":
+        table = _read(path, ["item_id", "title", "release_date", "video", "url", *_ML_100K_GENRES])
+        flags = [table[name].to_pylist() for name in _ML_100K_GENRES]
+        genres = [
+            "|".join(name for name, flag in zip(_ML_100K_GENRES, row, strict=True) if flag)
+            for row in zip(*flags, strict=True)
+        ]
+        return table.select(["item_id", "title", "release_date"]).append_column("genres", [genres])
+    if path.name.startswith("movie_titles"):
+        lines = [line.split(",", 2) for line in _text(path).splitlines() if line]
+        year = [int(y) if y.isdigit() else 0 for _, y, _ in lines]
+        return pa.table(
+            {
+                "item_id": [int(i) for i, _, _ in lines],
+                "title": [title for _, _, title in lines],
+                "year": year,
+                "genres": [""] * len(lines),
+            }
+        )
+    return _read(path, ["item_id", "title", "genres"])
+
+
+def _read(path: Path, names: list[str]) -> pa.Table:
+    """Any tabular file; `names` are the columns of the formats that have no header."""
+    try:
+        if path.stat().st_size == 0:
+            raise InputError(f"{path} is empty; give a file with at least one row")
+        if path.suffix == ".parquet":
+            return _renamed(pa_parquet.read_table(path, memory_map=True))
+        if path.suffix == ".dat":
+            data = _text(path).replace("\t", " ").replace("::", "\t")
+            return _read_csv(io.BytesIO(data.encode()), "\t", names)
+        if path.name == "u.data":
+            return _read_csv(path, "\t", names)
+        if path.name == "u.item":
+            return _read_csv(io.BytesIO(_text(path).encode()), "|", names)
+        if path.suffix in (".csv", ".tsv", ".txt"):
+            return _renamed(_read_csv(path, "," if path.suffix == ".csv" else "\t", None))
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"cannot read {path}: {error}. Check the file and its format") from error
+    raise InputError(f"{path}: unknown format {path.suffix!r}; use .parquet, .csv, .dat or u.data")
+
+
+def _read_csv(source: object, delimiter: str, names: list[str] | None) -> pa.Table:
+    # the titles in MovieLens .dat files hold unpaired quotes, so only a real CSV is unquoted
+    quote = '"' if names is None else False
+    return pa_csv.read_csv(
+        source,
+        read_options=pa_csv.ReadOptions(column_names=names),
+        parse_options=pa_csv.ParseOptions(delimiter=delimiter, quote_char=quote, newlines_in_values=names is None),
+    )
+
+
+def _renamed(table: pa.Table) -> pa.Table:
+    return table.rename_columns([_COLUMN_NAMES.get(n.lower(), n) for n in table.column_names])
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError:
+        return path.read_bytes().decode("latin-1")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+
+
+def _read_netflix(path: Path) -> pa.Table:
+    """Blocks of `item:` followed by lines `user,rating,date`, in one file or in many."""
+    if path.is_dir():
+        files = sorted(path.glob("mv_*.txt"))
+    elif path.name.startswith("combined_data_"):
+        files = sorted(path.parent.glob("combined_data_*.txt"))
+    else:
+        files = [path]
+    tables = [table for file in files for table in _netflix_blocks(file)]
+    if not tables:
+        raise InputError(f"{path} holds no Netflix ratings; expected blocks of 'item:' and 'user,rating,date'")
+    return pa.concat_tables(tables)
+
+
+def _netflix_blocks(file: Path) -> Iterator[pa.Table]:
+    parts = re.split(rb"(?m)^(\d+):\r?\n", file.read_bytes())
+    for item, lines in zip(parts[1::2], parts[2::2], strict=True):
+        if not lines.strip():
+            continue
+        try:
+            table = _read_csv(io.BytesIO(lines), ",", ["user_id", "rating", "timestamp"])
+        except pa.ArrowException as error:
+            raise InputError(f"cannot read {file}, item {item.decode()}: {error}") from error
+        yield table.append_column("item_id", pa.repeat(pa.scalar(int(item), pa.int32()), len(table)))

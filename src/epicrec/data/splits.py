@@ -1,0 +1,67 @@
+"""Splits: one set of ratings into a part to learn from and a part to be asked about."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from epicrec.data.ratings import Ratings
+from epicrec.errors import InputError
+
+Split = tuple[Ratings, Ratings]
+
+
+def split_random(ratings: Ratings, fraction: float, *, seed: int) -> Split:
+    """Hold out `fraction` of all ratings, drawn without regard to user or item."""
+    _check_fraction(fraction)
+    held = np.zeros(len(ratings), np.bool_)
+    count = max(1, round(fraction * len(ratings)))
+    held[np.random.default_rng(seed).permutation(len(ratings))[:count]] = True
+    return ratings.select(~held), ratings.select(held)
+
+
+def split_per_user(ratings: Ratings, fraction: float, *, seed: int) -> Split:
+    """Hold out `fraction` of each user's ratings, rounded down, so that everyone keeps a history."""
+    _check_fraction(fraction)
+    order = np.lexsort((np.random.default_rng(seed).random(len(ratings)), ratings.users))
+    return _hold_out_first(ratings, order, (fraction * ratings.user_counts).astype(np.int64))
+
+
+def split_last(ratings: Ratings, n: int) -> Split:
+    """Hold out each user's `n` latest ratings, as far as they leave one to learn from."""
+    if n <= 0:
+        raise InputError(f"n must be at least 1 to hold out each user's last n ratings, got {n}")
+    if ratings.timestamps is None:
+        raise InputError("these ratings have no timestamps; use a random split")
+    order = np.lexsort((-ratings.timestamps, ratings.users))
+    return _hold_out_first(ratings, order, np.minimum(n, ratings.user_counts - 1).clip(0))
+
+
+def split_users(ratings: Ratings, fraction: float, *, seed: int) -> Split:
+    """Hold out `fraction` of the users with all their ratings."""
+    _check_fraction(fraction)
+    chosen = np.zeros(ratings.n_users, np.bool_)
+    count = max(1, round(fraction * ratings.n_users))
+    chosen[np.random.default_rng(seed).permutation(ratings.n_users)[:count]] = True
+    held = np.repeat(chosen, ratings.user_counts)
+    return ratings.select(~held), ratings.select(held)
+
+
+def split_probe(ratings: Ratings) -> Split:
+    """Hold out the ratings that the data set itself marks in its `probe` column."""
+    if ratings.probe is None:
+        raise InputError("these ratings have no probe column; use a random split")
+    held = np.asarray(ratings.probe)
+    return ratings.select(~held), ratings.select(held)
+
+
+def _hold_out_first(ratings: Ratings, order: np.ndarray, counts: np.ndarray) -> Split:
+    """Hold out the first `counts[u]` ratings of each user in the given order by user."""
+    rank = np.arange(len(ratings)) - np.repeat(ratings.indptr[:-1], ratings.user_counts)
+    held = np.zeros(len(ratings), np.bool_)
+    held[order] = rank < np.repeat(counts, ratings.user_counts)
+    return ratings.select(~held), ratings.select(held)
+
+
+def _check_fraction(fraction: float) -> None:
+    if not 0 < fraction < 1:
+        raise InputError(f"the held-out fraction must lie between 0 and 1, got {fraction}; try 0.2")

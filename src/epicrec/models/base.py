@@ -1,0 +1,304 @@
+"""Recommender: the contract every model keeps."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from epicrec.data import Ratings, Scale, find
+from epicrec.errors import InputError, NotFittedError
+from epicrec.privacy import Guarantee
+from epicrec.progress import report
+
+Floats = npt.NDArray[np.floating[Any]]
+Positions = npt.NDArray[np.integer[Any]]
+Feedback = Literal["explicit", "implicit"]
+
+_SCORES_AT_ONCE = 1 << 24
+FORMAT = 1
+
+
+class Recommender(ABC):
+    """Learns from ratings, then scores items for any history, known or new.
+
+    Constructors only store; `fit` validates; what was learned ends in `_`. A new user is a history
+    in the call, never a retrain. Public calls speak in external ids; the methods a model adds
+    (`_fit`, `_scores`, and `_predict` where it can do better) speak in positions.
+
+    `feedback` is "explicit" where the model predicts ratings and "implicit" where it only orders
+    items by what was seen.
+    """
+
+    feedback: Feedback = "explicit"
+    needs_known_users: ClassVar[bool] = False
+    """True where scoring needs the histories of the users the model was fitted on."""
+
+    item_ids_: npt.NDArray[Any]
+    scale_: Scale | None
+    histories_: Ratings | None = None
+
+    # ---- what a model adds ----------------------------------------------------------------
+
+    @abstractmethod
+    def _fit(self, ratings: Ratings) -> None:
+        """Learn. The ratings are a history (all 1) where the feedback is implicit."""
+
+    @abstractmethod
+    def _scores(self, histories: Ratings) -> Floats:
+        """One row a history, one column an item; histories are over `item_ids_`."""
+
+    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
+        """The scores of some (history, item) pairs, `rows` in ascending order."""
+        out = np.empty(len(rows))
+        for block, start, stop in self._blocks(histories):
+            span = slice(*np.searchsorted(rows, (start, stop)))
+            out[span] = self._scores(block)[rows[span] - start, items[span]]
+        return out
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the learned state promises to the people it was learned from."""
+        return Guarantee.none()
+
+    # ---- what a caller uses ---------------------------------------------------------------
+
+    def fit(self, ratings: Ratings) -> Self:
+        """Learn from ratings (or from histories, where the feedback is implicit)."""
+        if self.feedback not in ("explicit", "implicit"):
+            raise InputError(f"feedback is 'explicit' or 'implicit', not {self.feedback!r}")
+        ratings = self._suitable(ratings)
+        if len(ratings) == 0:
+            raise InputError("there is nothing to learn from; give at least one rating")
+        self.item_ids_, self.scale_, self.histories_ = ratings.item_ids, ratings.scale, ratings
+        self._fit(ratings)
+        return self
+
+    def predict(self, pairs: Any, *, histories: Any = None) -> pa.Table:
+        """`user_id, item_id, score` for each row of `pairs` (a table, or Ratings), in its order.
+
+        The score is on the rating scale where the feedback is explicit. An item the model does not
+        know scores NaN. Users the model was not fitted on need their `histories`.
+        """
+        user_ids, item_ids = _pair_ids(pairs)
+        known, users = np.unique(user_ids, return_inverse=True)
+        rows = self._histories_of(known if histories is None else histories)
+        at = rows.positions(known)
+        if (at < 0).any():
+            raise _unknown_user(known[np.argmin(at)])
+        users, items = at[users], find(self.item_ids_, item_ids)
+        order = np.lexsort((items, users))
+        order = order[items[order] >= 0]
+        scores = np.full(len(user_ids), np.nan)
+        scores[order] = self._predict(rows, users[order], items[order])
+        return pa.table({"user_id": user_ids, "item_id": item_ids, "score": self._on_scale(scores)})
+
+    def recommend(
+        self, users: Any, *, n: int = 10, exclude_seen: bool = True, items: Any = None
+    ) -> pa.Table:
+        """`user_id, item_id, score, rank`: the `n` best items for each user, best first.
+
+        `users` are ids of users the model was fitted on, or histories (Ratings, or a table with
+        `user_id, item_id` and, for explicit feedback, `rating`). `items` are the ids to choose
+        from, such as those of one category. A user with fewer candidates gets fewer rows.
+        """
+        if n <= 0:
+            raise InputError(f"n must be at least 1, got {n}; ask for one item or more")
+        histories = self._histories_of(users)
+        excluded = np.zeros(len(self.item_ids_), np.bool_)
+        if items is not None:
+            excluded[:] = True
+            positions = find(self.item_ids_, items)
+            excluded[positions[positions >= 0]] = False
+        parts = [
+            self._top(block, start, n, exclude_seen, excluded)
+            for block, start, _ in self._blocks(histories)
+        ]
+        rows, best, scores, rank = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return pa.table(
+            {
+                "user_id": histories.user_ids[rows],
+                "item_id": self.item_ids_[best],
+                "score": self._on_scale(scores),
+                "rank": rank,
+            }
+        )
+
+    # ---- save and load --------------------------------------------------------------------
+
+    def parameters(self) -> dict[str, Any]:
+        """The constructor's arguments as they were given."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def save(self, path: str | Path) -> None:
+        """Write one `.npz` file: the learned arrays, and everything else as JSON; no pickle.
+
+        Private models leave out the histories they were fitted on: what is in the file may be
+        published. The file appears whole or not at all.
+        """
+        self._check_fitted()
+        path = Path(path)
+        state = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        histories = state.pop("histories_")
+        if self.guarantee.status != "none":
+            histories = None
+        arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
+        plain = {name: value for name, value in state.items() if name not in arrays}
+        plain["scale_"] = asdict(self.scale_) if self.scale_ else None
+        if histories is not None:
+            arrays |= {
+                f"histories_.{name}": getattr(histories, name)
+                for name in ("user_ids", "indptr", "items", "values")
+            }
+        meta = {
+            "format": FORMAT,
+            "model": type(self).__name__,
+            "module": type(self).__module__,
+            "parameters": self.parameters(),
+            "guarantee": self.guarantee.to_dict(),
+            "state": plain,
+        }
+        arrays["meta"] = np.frombuffer(json.dumps(meta, default=_jsonable).encode(), np.uint8)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".npz")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(file, allow_pickle=False, **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+    def _restore(self, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
+        history = {
+            name.removeprefix("histories_."): arrays.pop(name)
+            for name in [*arrays]
+            if name.startswith("histories_.")
+        }
+        vars(self).update(arrays | meta["state"])
+        self.scale_ = Scale(**meta["state"]["scale_"]) if meta["state"]["scale_"] else None
+        self.histories_ = (
+            Ratings(item_ids=self.item_ids_, scale=self.scale_, **history) if history else None
+        )
+        return self
+
+    # ---- the rest -------------------------------------------------------------------------
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "item_ids_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(ratings) first")
+
+    def _suitable(self, ratings: Ratings) -> Ratings:
+        if self.feedback == "implicit":
+            return ratings.as_history()
+        if ratings.scale is None:
+            raise InputError(
+                f"{type(self).__name__} needs ratings and got a history without a rating column; "
+                "add the column, or use feedback='implicit' with a model that has it"
+            )
+        return ratings
+
+    def _histories_of(self, users: Any) -> Ratings:
+        """Histories over this model's items, from ids of known users or from the caller's own."""
+        self._check_fitted()
+        if isinstance(users, str | bytes) or np.isscalar(users):
+            users = [users]
+        if isinstance(users, list | tuple | np.ndarray | pa.Array | pa.ChunkedArray):
+            ids = np.asarray(users)
+            if self.histories_ is None:
+                raise _unknown_user(ids[0])
+            at = self.histories_.positions(ids)
+            if (at < 0).any():
+                raise _unknown_user(ids[np.argmin(at)])
+            return self.histories_.users_at(at)
+        if not isinstance(users, Ratings):
+            users = Ratings.from_frame(users, scale=self.scale_ if self.feedback == "explicit" else None)
+        return self._suitable(users).with_items(self.item_ids_)
+
+    def _blocks(self, histories: Ratings) -> Iterator[tuple[Ratings, int, int]]:
+        """The histories in blocks whose scores fit in a bounded piece of memory."""
+        size = max(1, _SCORES_AT_ONCE // max(1, len(self.item_ids_)))
+        for start in range(0, histories.n_users, size):
+            stop = min(start + size, histories.n_users)
+            whole = stop - start == histories.n_users
+            yield histories if whole else histories.users_at(np.arange(start, stop)), start, stop
+            report("scoring users", stop, histories.n_users)
+
+    def _top(
+        self, block: Ratings, start: int, n: int, exclude_seen: bool, excluded: npt.NDArray[np.bool_]
+    ) -> tuple[Positions, Positions, Floats, Positions]:
+        """The rows, items, scores and ranks of the best items of a block of histories."""
+        scores = np.array(self._scores(block), copy=True)
+        scores[:, excluded] = -np.inf
+        if exclude_seen:
+            scores[block.users, block.items] = -np.inf
+        n = min(n, scores.shape[1])
+        best = np.argpartition(-scores, n - 1, axis=1)[:, :n] if n < scores.shape[1] else (
+            np.broadcast_to(np.arange(n), scores.shape)
+        )
+        value = np.take_along_axis(scores, best, axis=1)
+        order = np.lexsort((best, -value), axis=1)  # ties go to the smaller position
+        best, value = np.take_along_axis(best, order, 1), np.take_along_axis(value, order, 1)
+        rows, rank = np.nonzero(np.isfinite(value))
+        return rows + start, best[rows, rank], value[rows, rank], rank + 1
+
+    def _on_scale(self, scores: Floats) -> Floats:
+        if self.feedback == "explicit" and self.scale_:
+            return np.clip(scores, self.scale_.low, self.scale_.high)
+        return scores
+
+
+def load(path: str | Path) -> Recommender:
+    """Read a model that `save` wrote. Only models of this package are made, never foreign code."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        meta = json.loads(arrays.pop("meta").tobytes())
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{path} is not a saved epicrec model ({error})") from error
+    if meta["format"] > FORMAT:
+        raise InputError(f"{path} was written by a newer epicrec; update this one to read it")
+    from epicrec.models import MODELS, model_class
+
+    for name in MODELS:
+        cls = model_class(name)
+        if (cls.__module__, cls.__name__) == (meta["module"], meta["model"]):
+            return cls(**meta["parameters"])._restore(meta, arrays)
+    raise InputError(f"{path} holds a {meta['model']}, which this version does not know")
+
+
+def _pair_ids(pairs: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    if isinstance(pairs, Ratings):
+        return pairs.user_ids[pairs.users], pairs.item_ids[pairs.items]
+    if not isinstance(pairs, pa.Table):
+        import narwhals as nw
+
+        pairs = nw.from_native(pairs, eager_only=True).to_arrow()
+    for name in ("user_id", "item_id"):
+        if name not in pairs.column_names:
+            raise InputError(f"the pairs have no column {name!r}; give user_id and item_id")
+    return np.asarray(pairs["user_id"].to_pylist()), np.asarray(pairs["item_id"].to_pylist())
+
+
+def _unknown_user(user_id: Any) -> InputError:
+    return InputError(
+        f"user {user_id!s} is unknown to this model; pass their history (a table with user_id, "
+        "item_id, rating) instead of the id"
+    )
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"cannot save a {type(value).__name__}")

@@ -1,0 +1,67 @@
+"""Bias and popularity: the two baselines any recommender has to beat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from epicrec.data import Ratings
+from epicrec.errors import InputError
+from epicrec.models.base import Feedback, Floats, Positions, Recommender
+
+
+class Bias(Recommender):
+    """Damped global, item and user means.
+
+    `b_ui = μ + b_i + b_u`, with `b_i = Σ_u (r_ui - μ) / (n_i + d)` and
+    `b_u = Σ_i (r_ui - μ - b_i) / (n_u + d)`, where d is the damping. The user's part is solved from
+    the history in the call.
+    """
+
+    def __init__(self, *, damping: float = 5.0) -> None:
+        self.damping = damping
+
+    mean_: float
+    item_bias_: Floats
+
+    def _fit(self, ratings: Ratings) -> None:
+        if self.damping < 0:
+            raise InputError(f"damping must be 0 or more, got {self.damping}")
+        self.mean_, self.item_bias_ = item_means(ratings, self.damping)
+
+    def _scores(self, histories: Ratings) -> Floats:
+        return (self.mean_ + self._user_bias(histories))[:, None] + self.item_bias_
+
+    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
+        return self.mean_ + self._user_bias(histories)[rows] + self.item_bias_[items]
+
+    def _user_bias(self, histories: Ratings) -> Floats:
+        return user_means(histories, self.mean_ + self.item_bias_, self.damping)
+
+
+class Popularity(Recommender):
+    """Items by how many people have them: `score_i = n_i`, the same for everyone."""
+
+    feedback: Feedback = "implicit"
+    counts_: Floats
+
+    def _fit(self, ratings: Ratings) -> None:
+        self.counts_ = ratings.item_counts.astype(np.float64)
+
+    def _scores(self, histories: Ratings) -> Floats:
+        return np.broadcast_to(self.counts_, (histories.n_users, len(self.counts_)))
+
+
+def item_means(ratings: Ratings, damping: float) -> tuple[float, Floats]:
+    """The global mean, and each item's damped mean above it (0 for an item nobody rated)."""
+    mean = float(ratings.values.mean(dtype=np.float64))
+    sums = np.bincount(ratings.items, ratings.values - mean, minlength=ratings.n_items)
+    return mean, sums / np.maximum(ratings.item_counts + damping, 1e-12)
+
+
+def user_means(histories: Ratings, offsets: Floats, damping: float) -> Floats:
+    """Each history's damped mean above the item offsets (0 for an empty history)."""
+    residuals: Any = histories.values - offsets[histories.items]
+    sums = np.bincount(histories.users, residuals, minlength=histories.n_users)
+    return sums / np.maximum(histories.user_counts + damping, 1e-12)

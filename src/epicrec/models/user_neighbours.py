@@ -1,0 +1,193 @@
+"""User neighbours: an item is scored by what similar people thought of it."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.data import Ratings
+from epicrec.errors import InputError
+from epicrec.models.base import Feedback, Floats, Recommender
+from epicrec.models.bias import user_means
+
+
+class Avg(Recommender):
+    """Everything is predicted to be the user's own mean (Breese et al. 1998; Yang et al. 2019)."""
+
+    mean_: float
+
+    def __init__(self) -> None:
+        pass
+
+    def _fit(self, ratings: Ratings) -> None:
+        self.mean_ = float(ratings.values.mean(dtype=np.float64))
+
+    def _scores(self, histories: Ratings) -> Floats:
+        means = plain_means(histories, self.mean_)
+        return np.broadcast_to(means[:, None], (histories.n_users, histories.n_items))
+
+
+class _UserBased(Recommender):
+    """`r̂_ai = r̄_a + Σ_u w_au (r_ui - r̄_u) / Σ_u |w_au|` over the neighbours u who rated i.
+
+    Only sums over one user's neighbours are held: memory is users + items for each thread, and time
+    for one history is the number of ratings its items have, plus those of its neighbours.
+    """
+
+    needs_known_users = True
+    mean_: float
+
+    def _similarity(self) -> tuple[bool, float, int, float]:
+        """Over common items only?, shrinkage by their number, neighbours (0: all), ridge."""
+        raise NotImplementedError
+
+    def _fit(self, ratings: Ratings) -> None:
+        self.mean_ = float(ratings.values.mean(dtype=np.float64))
+
+    def _scores(self, histories: Ratings) -> Floats:
+        known = self.histories_
+        assert known is not None
+        implicit = self.feedback == "implicit"
+        means = self._means(histories)
+        out = np.empty((histories.n_users, histories.n_items), np.float32)
+        raters = np.argsort(known.items, kind="stable")
+        known_residuals = self._residuals(known)
+        arguments = (
+            histories.indptr, histories.items, self._compared(histories),
+            known.indptr, known.items, self._compared(known), known_residuals,
+            np.concatenate([[0], np.cumsum(known.item_counts)]), raters, known.users,
+            *self._similarity(), implicit, out,
+        )  # fmt: skip
+        edges = np.linspace(0, histories.n_users, 4 * (os.cpu_count() or 1) + 1).astype(int)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda span: _score_users(*span, *arguments), zip(edges, edges[1:], strict=False)))
+        return out if implicit else out + means[:, None]
+
+    def _means(self, histories: Ratings) -> Floats:
+        return plain_means(histories, self.mean_)
+
+    def _residuals(self, histories: Ratings) -> npt.NDArray[np.float32]:
+        """What the neighbours' ratings say: how far they lie from their user's mean."""
+        if self.feedback == "implicit":
+            return histories.values
+        means = np.repeat(self._means(histories), histories.user_counts)
+        return (histories.values - means).astype(np.float32)
+
+    def _compared(self, histories: Ratings) -> npt.NDArray[np.float32]:
+        """What two users are compared by."""
+        return self._residuals(histories)
+
+
+class Pcc(_UserBased):
+    """All users as neighbours, weighted by Pearson's correlation over common items (Breese et al.,
+    equation 1), with each user's mean taken over all their ratings."""
+
+    def __init__(self) -> None:
+        pass
+
+    def _similarity(self) -> tuple[bool, float, int, float]:
+        return True, 0.0, 0, 0.0
+
+
+class Cos(_UserBased):
+    """All users as neighbours, weighted by the cosine of their rating vectors (Yang et al., (9))."""
+
+    def __init__(self) -> None:
+        pass
+
+    def _similarity(self) -> tuple[bool, float, int, float]:
+        return False, 0.0, 0, 0.0
+
+    def _compared(self, histories: Ratings) -> npt.NDArray[np.float32]:
+        return histories.values
+
+
+class UserKNN(_UserBased):
+    """The k nearest users by the cosine of their centred ratings, shrunk by the number of common
+    items. Implicit: `score_i = Σ_u w_au` over the neighbours u who have seen i."""
+
+    def __init__(
+        self,
+        *,
+        feedback: Feedback = "explicit",
+        k: int = 80,
+        shrinkage: float = 10.0,
+        ridge: float = 0.2,
+        damping: float = 5.0,
+    ) -> None:
+        self.feedback = feedback
+        self.k = k
+        self.shrinkage = shrinkage
+        self.ridge = ridge
+        self.damping = damping
+
+    def _fit(self, ratings: Ratings) -> None:
+        if self.k <= 0:
+            raise InputError(f"k must be at least 1, got {self.k}")
+        super()._fit(ratings)
+
+    def _similarity(self) -> tuple[bool, float, int, float]:
+        return False, self.shrinkage, self.k, self.ridge
+
+    def _means(self, histories: Ratings) -> Floats:
+        flat = np.full(histories.n_items, self.mean_)
+        return self.mean_ + user_means(histories, flat, self.damping)
+
+
+def plain_means(histories: Ratings, otherwise: float) -> Floats:
+    """Each history's mean rating; `otherwise` for an empty one."""
+    counts = histories.user_counts
+    sums = np.bincount(histories.users, histories.values, minlength=histories.n_users)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), otherwise)
+
+
+@numba.njit(nogil=True, cache=True)
+def _score_users(
+    first, last, indptr, items, compared, known_indptr, known_items, known_compared, known_residuals,
+    item_starts, raters, rater_users, common_only, shrinkage, k, ridge, implicit, out,
+):  # type: ignore[no-untyped-def]  # fmt: skip
+    n_known, n_items = len(known_indptr) - 1, out.shape[1]
+    dot, own_square, their_square = np.zeros(n_known), np.zeros(n_known), np.zeros(n_known)
+    common, weight = np.zeros(n_known, np.int64), np.zeros(n_known)
+    whole = np.zeros(n_known)
+    for user in range(n_known):
+        for at in range(known_indptr[user], known_indptr[user + 1]):
+            whole[user] += known_compared[at] ** 2
+    value, total = np.zeros(n_items), np.zeros(n_items)
+    for row in range(first, last):
+        dot[:], own_square[:], their_square[:], common[:] = 0, 0, 0, 0
+        square = 0.0
+        for at in range(indptr[row], indptr[row + 1]):
+            mine = compared[at]
+            square += mine * mine
+            for other in range(item_starts[items[at]], item_starts[items[at] + 1]):
+                place = raters[other]
+                user, theirs = rater_users[place], known_compared[place]
+                dot[user] += mine * theirs
+                own_square[user] += mine * mine
+                their_square[user] += theirs * theirs
+                common[user] += 1
+        for user in range(n_known):
+            scale = own_square[user] * their_square[user] if common_only else square * whole[user]
+            weight[user] = 0.0
+            if common[user] > 0 and scale > 0:
+                weight[user] = dot[user] / np.sqrt(scale) * common[user] / (common[user] + shrinkage)
+        if k > 0:  # keep the k largest positive weights
+            weight = np.maximum(weight, 0.0)
+            if k < n_known:
+                weight[weight < np.partition(weight, n_known - k)[n_known - k]] = 0.0
+        value[:], total[:] = 0, 0
+        for user in range(n_known):
+            if weight[user] != 0:
+                for at in range(known_indptr[user], known_indptr[user + 1]):
+                    value[known_items[at]] += weight[user] * known_residuals[at]
+                    total[known_items[at]] += abs(weight[user])
+        for item in range(n_items):
+            if implicit:
+                out[row, item] = value[item]
+            else:
+                out[row, item] = value[item] / (total[item] + ridge) if total[item] > 0 else 0.0

@@ -1,0 +1,129 @@
+"""A lower bound on the ε that a mechanism really has, from its outputs on two neighbouring inputs.
+
+A proof says ε is at most something; an audit says it is at least something. When the two cross,
+one of them is wrong, and it is the proof or the code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import beta
+
+from epicrec.errors import InputError
+
+_CELLS = 256
+_PRIOR = 30  # imagined outputs in every cell, so that cells with few do not come first
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditResult:
+    """With probability `confidence`, the mechanism's ε at `delta` is at least `lower_bound`."""
+
+    lower_bound: float
+    delta: float
+    confidence: float
+    runs: int  # on each input, half to choose the event and half to test it
+    event: str
+
+    def holds(self, claimed: float) -> bool:
+        """Whether a claimed ε is compatible with what was seen."""
+        return self.lower_bound <= claimed
+
+
+def audit_epsilon(
+    outputs_a: npt.ArrayLike,
+    outputs_b: npt.ArrayLike,
+    *,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+) -> AuditResult:
+    """Bound ε from below, given many independent outputs on each of two neighbouring inputs.
+
+    An output is one number; reduce a larger one to the number that best tells the inputs apart.
+    (ε, δ)-DP gives P_a(S) ≤ e^ε P_b(S) + δ for every event S, both ways round. The event and the
+    way round are chosen on the first half of the runs: up to or from a threshold, or the values
+    where one input's outputs are most in excess. That one event is then tested on the second half
+    with Clopper-Pearson bounds, so no correction for having searched is needed.
+    """
+    if not 0 <= delta < 1 or not 0 < confidence < 1:
+        raise InputError("delta must be in [0, 1) and confidence in (0, 1)")
+    a, b = _outputs(outputs_a, "outputs_a"), _outputs(outputs_b, "outputs_b")
+    runs = min(a.size, b.size)
+    half = runs // 2
+    edges = _edges(np.concatenate([a[:half], b[:half]]))
+    first = [_cells(x[:half], edges) for x in (a, b)]
+    second = [_cells(x[half:runs], edges) for x in (a, b)]
+
+    best, chosen = -np.inf, (0, np.zeros(edges.size, dtype=bool))
+    forward = np.arange(edges.size)
+    strict = 1 - (1 - confidence) / 1000  # luck in a small event must not win the choice
+    for way in (0, 1):
+        more, less = first[way], first[1 - way]
+        excess = np.argsort(-(more + _PRIOR) / (less + _PRIOR), kind="stable")
+        for order in (forward, forward[::-1], excess):
+            bounds = _lower_bounds(
+                np.cumsum(more[order]), np.cumsum(less[order]), half, delta, strict
+            )
+            size = int(np.argmax(bounds))
+            if bounds[size] > best:
+                best = bounds[size]
+                event = np.zeros(edges.size, dtype=bool)
+                event[order[: size + 1]] = True
+                chosen = (way, event)
+
+    way, event = chosen
+    more, less = second[way][event].sum(), second[1 - way][event].sum()
+    bound = float(_lower_bounds(more, less, runs - half, delta, confidence))
+    return AuditResult(
+        lower_bound=max(bound, 0.0),
+        delta=delta,
+        confidence=confidence,
+        runs=runs,
+        event=_describe(event, edges, "ab"[way]),
+    )
+
+
+def _lower_bounds(more: Any, less: Any, runs: int, delta: float, confidence: float) -> Any:
+    """log((p - δ)/q) with p bounded from below and q from above, each with half the risk."""
+    risk = (1 - confidence) / 2
+    low = np.where(np.asarray(more) > 0, beta.ppf(risk, np.maximum(more, 1), runs - more + 1), 0)
+    high = np.where(
+        np.asarray(less) < runs, beta.ppf(1 - risk, less + 1, np.maximum(runs - less, 1)), 1
+    )
+    excess = low - delta
+    return np.where(excess > 0, np.log(np.maximum(excess, 1e-300) / high), -np.inf)
+
+
+def _edges(pooled: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Lower edges of cells: every distinct value, or quantiles where there are too many."""
+    values = np.unique(pooled)
+    if values.size > _CELLS:
+        values = np.unique(np.quantile(pooled, np.linspace(0, 1, _CELLS), method="lower"))
+    values[0] = -np.inf
+    return values
+
+
+def _cells(outputs: npt.NDArray[np.float64], edges: npt.NDArray[np.float64]) -> Any:
+    return np.bincount(np.searchsorted(edges, outputs, side="right") - 1, minlength=edges.size)
+
+
+def _describe(event: npt.NDArray[np.bool_], edges: npt.NDArray[np.float64], likelier: str) -> str:
+    inside = np.flatnonzero(event)
+    if inside.size == inside[-1] - inside[0] + 1:
+        low = edges[inside[0]]
+        high = edges[inside[-1] + 1] if inside[-1] + 1 < edges.size else np.inf
+        what = f"output in [{low:g}, {high:g})"
+    else:
+        what = f"output in {inside.size} of {edges.size} cells"
+    return f"{what}, likelier under {likelier}"
+
+
+def _outputs(values: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or array.size < 100 or np.isnan(array).any():
+        raise InputError(f"{name} must be at least 100 numbers in one dimension, without NaN")
+    return array

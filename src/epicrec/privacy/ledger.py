@@ -1,0 +1,228 @@
+"""What has been released so far, on disk before the data leaves, and what it cost together."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from math import exp
+from pathlib import Path
+from typing import Any
+
+from epicrec.errors import BudgetExceededError, EpicrecError, InputError
+from epicrec.privacy.accounting import compose, gaussian_epsilon
+from epicrec.privacy.guarantee import UNITS, Guarantee, Unit
+
+
+class LedgerDamagedError(EpicrecError):
+    """The ledger's file was altered or damaged; what has been spent is no longer certain."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One recorded release."""
+
+    at: str  # when, UTC, ISO 8601
+    about: str
+    group: str | None
+    disclosure: bool  # sent in clear: listed, not counted in ε
+    guarantee: Guarantee
+
+
+class Ledger:
+    """An append-only record of releases that refuses the one that would exceed its limit.
+
+    Releases about the same data add up. Releases with different `group` labels are about disjoint
+    data (each history item enters one batch only) and cost the maximum; a release without a group
+    is about all data and adds to every group. A guarantee for a coarser unit also covers the finer
+    ones, so the total for `rating` counts releases made at `item` and `user` too.
+
+    The file holds one JSON object per line, each with a checksum over itself and the line before.
+    `spend` returns only when the line is on the disk. A line cut short by a crash was never
+    acknowledged and is dropped; any other damage is an error. Processes take turns by a file lock.
+    With `path=None` the ledger lives in memory.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        *,
+        limit_epsilon: float,
+        limit_delta: float = 0.0,
+    ) -> None:
+        if not limit_epsilon > 0:
+            raise InputError(f"limit_epsilon must be above 0, not {limit_epsilon}")
+        if not 0 <= limit_delta < 1:
+            raise InputError(f"limit_delta must be at least 0 and below 1, not {limit_delta}")
+        self.path = None if path is None else Path(path)
+        self.limit_epsilon = limit_epsilon
+        self.limit_delta = limit_delta
+        self._memory: list[Entry] = []
+        self._lock = threading.Lock()
+
+    def spend(
+        self,
+        guarantee: Guarantee,
+        *,
+        about: str,
+        group: str | None = None,
+        disclosure: bool = False,
+    ) -> Entry:
+        """Record a release before it is made, or raise BudgetExceededError and record nothing.
+
+        Data sent in clear has no ε: record it with `Guarantee.none()` and `disclosure=True`.
+        """
+        if disclosure != (guarantee.status == "none"):
+            raise InputError(
+                "this release has no privacy guarantee: if it is meant to be sent in clear, "
+                "record it with disclosure=True"
+                if not disclosure
+                else "disclosure=True is for data sent in clear: pass Guarantee.none()"
+            )
+        if guarantee.reproducible:
+            raise InputError(
+                "the noise came from a seed, which is not private: draw it again without a seed"
+            )
+        entry = Entry(
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            about=about,
+            group=group,
+            disclosure=disclosure,
+            guarantee=guarantee,
+        )
+        with self._open() as (entries, append):
+            for total in self._totals([*entries, entry]).values():
+                if total.epsilon > self.limit_epsilon:
+                    raise BudgetExceededError(
+                        f"with this release the total would be: {total} The limit is "
+                        f"ε = {self.limit_epsilon:g}, δ = {self.limit_delta:g}; nothing was "
+                        "recorded. Release less or with more noise, or raise the limit."
+                    )
+            append(entry)
+        return entry
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Everything recorded, oldest first, disclosures included."""
+        with self._open() as (entries, _):
+            return tuple(entries)
+
+    def total(self) -> dict[Unit, Guarantee]:
+        """What all releases cost together, for each unit that any of them was about."""
+        return self._totals(self.entries())
+
+    def _totals(self, entries: Sequence[Entry]) -> dict[Unit, Guarantee]:
+        counted = [entry for entry in entries if not entry.disclosure]
+        totals: dict[Unit, Guarantee] = {}
+        for unit in UNITS:
+            if all(entry.guarantee.unit != unit for entry in counted):
+                continue
+            covering = [e for e in counted if UNITS.index(e.guarantee.unit) >= UNITS.index(unit)]
+            change = any(e.guarantee.relation == "change one" for e in covering)
+            everywhere = [_restate(e, unit, change) for e in covering if e.group is None]
+            groups: dict[str, list[Guarantee]] = {}
+            for entry in covering:
+                if entry.group is not None:
+                    groups.setdefault(entry.group, []).append(_restate(entry, unit, change))
+            totals[unit] = max(
+                (compose(everywhere + own, self.limit_delta) for own in groups.values() or [[]]),
+                key=lambda total: (total.epsilon, total.delta),
+            )
+        return totals
+
+    @contextmanager
+    def _open(self) -> Iterator[tuple[list[Entry], Callable[[Entry], None]]]:
+        """The entries and a way to add one, for one process and thread until the block ends."""
+        with self._lock:
+            if self.path is None:
+                yield self._memory, self._memory.append
+                return
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)  # closing the file lets go of it
+                entries, end, check = _parse(_read_all(handle), self.path)
+                if end == 0:  # before the first line, so that a line implies a durable file
+                    _sync_directory(self.path.parent)
+                yield entries, lambda entry: _append(handle, end, _line(entry, check))
+            finally:
+                os.close(handle)
+
+
+def _restate(entry: Entry, unit: Unit, change: bool) -> Guarantee:
+    """An entry's guarantee for a unit that it covers; changing one is removing and adding one."""
+    given = replace(entry.guarantee, unit=unit)
+    if not change or given.relation == "change one":
+        return given
+    if given.mu is not None:
+        mu = 2 * given.mu
+        epsilon, delta = gaussian_epsilon(mu, given.delta) or mu, given.delta
+    else:
+        mu = None
+        epsilon, delta = 2 * given.epsilon, (1 + exp(min(given.epsilon, 700))) * given.delta
+    if delta >= 1:
+        return Guarantee.none(unit=unit, relation="change one")
+    return replace(given, relation="change one", epsilon=epsilon, delta=delta, mu=mu)
+
+
+def _line(entry: Entry, previous: str) -> bytes:
+    body = asdict(entry) | {"guarantee": entry.guarantee.to_dict()}
+    return _dump(body | {"check": _check(body, previous)}) + b"\n"
+
+
+def _check(body: dict[str, Any], previous: str) -> str:
+    return hashlib.sha256(previous.encode() + _dump(body)).hexdigest()[:32]
+
+
+def _dump(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _parse(data: bytes, path: Path) -> tuple[list[Entry], int, str]:
+    """The entries, where the last whole line ends, and its checksum."""
+    entries: list[Entry] = []
+    check = "epicrec ledger 1"
+    end = data.rfind(b"\n") + 1
+    for number, line in enumerate(data[:end].splitlines(), start=1):
+        try:
+            body = json.loads(line)
+            stated = body.pop("check")
+            if stated != _check(body, check):
+                raise InputError("the checksum does not match")
+            guarantee = Guarantee.from_dict(body.pop("guarantee"))
+            entries.append(Entry(guarantee=guarantee, **body))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LedgerDamagedError(
+                f"{path}, line {number}, was altered or damaged ({error}), so what has been spent "
+                "is not certain. Restore the file from a backup; otherwise move it away and treat "
+                "everything released so far as known."
+            ) from error
+        check = stated
+    return entries, end, check
+
+
+def _read_all(handle: int) -> bytes:
+    with os.fdopen(os.dup(handle), "rb") as file:
+        file.seek(0)
+        return file.read()
+
+
+def _append(handle: int, end: int, line: bytes) -> None:
+    os.ftruncate(handle, end)  # drop a line that a crash cut short
+    os.lseek(handle, end, os.SEEK_SET)
+    while line:
+        line = line[os.write(handle, line) :]
+    os.fsync(handle)
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
