@@ -11,7 +11,14 @@ from scipy import stats
 
 from epicrec.privacy import _sampler as sampler
 
-SCALES = [Fraction(1, 1000), Fraction(1, 3), Fraction(1), Fraction(7, 3), 1000 * Fraction(0.1), Fraction(2**44)]
+SCALES = [
+    Fraction(1, 1000),
+    Fraction(1, 3),
+    Fraction(1),
+    Fraction(7, 3),
+    1000 * Fraction(0.1),
+    Fraction(2**44),
+]
 ALL_ONES = 2**64 - 1
 
 
@@ -149,7 +156,10 @@ def test_tail_has_the_right_law_and_weight(normal):
     places = np.array([k for k in drawn if k is not None]) / 1e6
     assert places.min() >= law.reach
     if normal:
-        upper, mass = stats.norm.sf(places) / stats.norm.sf(7), stats.norm.sf(7) * (2 * np.pi) ** 0.5
+        upper, mass = (
+            stats.norm.sf(places) / stats.norm.sf(7),
+            stats.norm.sf(7) * (2 * np.pi) ** 0.5,
+        )
     else:
         upper, mass = np.exp(24 - places), np.exp(-24)
     assert stats.kstest(upper, "uniform").pvalue > 1e-3

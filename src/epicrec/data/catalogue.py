@@ -51,6 +51,7 @@ class Catalogue:
     indices: npt.NDArray[np.int32]
     popularity: npt.NDArray[np.float64] | None = None
     extra: pa.Table | None = None
+    """The source's other columns, year and popularity among them, as they came."""
 
     @classmethod
     def from_columns(cls, item_id: Any, title: Any, genres: Any, **columns: Any) -> Self:
@@ -111,6 +112,14 @@ class Catalogue:
 
     def __repr__(self) -> str:
         return f"Catalogue({len(self):,} items, {len(self.categories)} categories)"
+
+    def to_table(self) -> pa.Table:
+        """The columns it was made from."""
+        genres = ["|".join(self.categories_of(i)) for i in range(len(self))]
+        table = pa.table({"item_id": self.item_ids, "title": list(self.titles), "genres": genres})
+        for name in self.extra.column_names if self.extra is not None else ():
+            table = table.append_column(name, self.extra[name])
+        return table
 
     def positions(self, item_ids: Any) -> npt.NDArray[np.int64]:
         """Where these items stand in the catalogue; -1 for the unknown."""

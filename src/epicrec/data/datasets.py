@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pa_parquet
 
 from epicrec.data.catalogue import Catalogue
 from epicrec.data.formats import items_file, ratings_file, read_items_table, read_ratings_table
@@ -86,6 +87,35 @@ def load_dataset(name: str | Path, *, scale: Scale | None = None) -> Dataset:
         # the public list, and not what happened to be rated, says which items there are
         ratings = ratings.with_items(np.union1d(catalogue.item_ids, ratings.item_ids))
     return Dataset(short, ratings, catalogue)
+
+
+def load_catalogue(name: str | Path) -> Catalogue:
+    """A catalogue by its data set's name, by folder, or by file."""
+    if str(name) == EMBEDDED:
+        return Catalogue.from_table(embedded_items())
+    path = Path(name) if Path(name).exists() else (available().get(str(name)) or Path(name))
+    items = items_file(path) if path.is_dir() else path
+    if items is None or not items.exists():
+        raise InputError(
+            f"there is no catalogue {str(name)!r}; give a file or folder with item_id, title, genres"
+        )
+    return Catalogue.from_table(read_items_table(items))
+
+
+def write_dataset(dataset: Dataset, folder: str | Path, *, mapped: bool = False) -> None:
+    """Write `ratings.parquet` (or mapped columns, which open without being read) and `items.parquet`."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if mapped:
+        dataset.ratings.save(folder)
+    else:
+        pa_parquet.write_table(
+            dataset.ratings.to_table(), folder / "ratings.parquet", compression="zstd"
+        )
+    if dataset.catalogue is not None:
+        pa_parquet.write_table(
+            dataset.catalogue.to_table(), folder / "items.parquet", compression="zstd"
+        )
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:

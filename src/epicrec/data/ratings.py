@@ -312,13 +312,18 @@ class Ratings:
 
 
 def find(vocabulary: Array, ids: Sequence[Any] | Array) -> npt.NDArray[np.int64]:
-    """The position of each id in the sorted vocabulary, -1 where it is absent."""
+    """The position of each id in the vocabulary, -1 where it is absent."""
     wanted = np.asarray(ids)
-    if wanted.size and (wanted.dtype.kind in "US") != (vocabulary.dtype.kind in "US"):
+    if len(vocabulary) == 0 or wanted.size == 0:
+        return np.full(wanted.shape, -1, np.int64)
+    if (wanted.dtype.kind in "US") != (vocabulary.dtype.kind in "US"):
         wanted = wanted.astype(str) if vocabulary.dtype.kind in "US" else _numbers(wanted)
-    at = np.searchsorted(vocabulary, wanted).astype(np.int64)
+    ordered = bool((vocabulary[1:] >= vocabulary[:-1]).all())
+    order = None if ordered else np.argsort(vocabulary, kind="stable")
+    at = np.searchsorted(vocabulary, wanted, sorter=order)
     at[at == len(vocabulary)] = 0
-    return np.where(vocabulary[at] == wanted, at, -1) if len(vocabulary) else np.full(at.shape, -1)
+    at = at if order is None else order[at]
+    return np.where(vocabulary[at] == wanted, at, -1)
 
 
 def _numbers(ids: Array) -> Array:

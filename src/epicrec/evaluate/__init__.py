@@ -1,0 +1,20 @@
+"""How good it is: metrics, protocols, the papers' experiments."""
+
+from epicrec.evaluate.metrics import list_metrics, rating_metrics
+from epicrec.evaluate.protocols import (
+    Evaluation,
+    evaluate,
+    evaluate_rating,
+    evaluate_topn,
+    make_model,
+)
+
+__all__ = [
+    "Evaluation",
+    "evaluate",
+    "evaluate_rating",
+    "evaluate_topn",
+    "list_metrics",
+    "make_model",
+    "rating_metrics",
+]

@@ -20,7 +20,10 @@ MODELS = {
 }
 """Method names and the classes behind them, imported when asked for."""
 
-__all__ = ["MODELS", "Recommender", "load", "model_class"]
+PRIVATE: dict[str, str] = {}
+"""The private counterparts that `--epsilon` chooses."""
+
+__all__ = ["MODELS", "PRIVATE", "Recommender", "load", "model_class"]
 
 
 def model_class(method: str) -> type[Recommender]:

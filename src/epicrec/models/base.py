@@ -136,6 +136,14 @@ class Recommender(ABC):
 
     # ---- save and load --------------------------------------------------------------------
 
+    @property
+    def method(self) -> str:
+        """The name this model goes by on the command line and in files."""
+        from epicrec.models import MODELS
+
+        place = f"{type(self).__module__.rpartition('.')[2]}:{type(self).__name__}"
+        return next(name for name, where in MODELS.items() if where == place)
+
     def parameters(self) -> dict[str, Any]:
         """The constructor's arguments as they were given."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
@@ -162,8 +170,7 @@ class Recommender(ABC):
             }
         meta = {
             "format": FORMAT,
-            "model": type(self).__name__,
-            "module": type(self).__module__,
+            "method": self.method,
             "parameters": self.parameters(),
             "guarantee": self.guarantee.to_dict(),
             "state": plain,
@@ -271,11 +278,9 @@ def load(path: str | Path) -> Recommender:
         raise InputError(f"{path} was written by a newer epicrec; update this one to read it")
     from epicrec.models import MODELS, model_class
 
-    for name in MODELS:
-        cls = model_class(name)
-        if (cls.__module__, cls.__name__) == (meta["module"], meta["model"]):
-            return cls(**meta["parameters"])._restore(meta, arrays)
-    raise InputError(f"{path} holds a {meta['model']}, which this version does not know")
+    if meta["method"] not in MODELS:
+        raise InputError(f"{path} holds a {meta['method']!r} model, which this version does not know")
+    return model_class(meta["method"])(**meta["parameters"])._restore(meta, arrays)
 
 
 def _pair_ids(pairs: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

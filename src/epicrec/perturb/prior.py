@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +34,9 @@ class Prior:
     """
 
     weights: Floats
-    size: float = 60.0
+    size: float = 70.0
     spread: float = 1.0
-    taste: float = 0.06
+    taste: float = 0.04
 
     def __post_init__(self) -> None:
         weights = np.asarray(self.weights, dtype=np.float64)
@@ -79,6 +80,16 @@ class Prior:
         )
 
 
+_DEFAULTS: WeakKeyDictionary[Catalogue, Prior] = WeakKeyDictionary()
+
+
+def default_prior(catalogue: Catalogue) -> Prior:
+    """What is known when nobody says more: the catalogue's popularity and ordinary habits."""
+    if catalogue not in _DEFAULTS:
+        _DEFAULTS[catalogue] = Prior.from_catalogue(catalogue)
+    return _DEFAULTS[catalogue]
+
+
 def _taste(catalogue: Catalogue, known: Ratings, weights: Floats) -> float:
     """ρ such that category totals of a history of n items vary n(1 + (n-1)ρ) as much as of one."""
     shares, trace = _category_moments(catalogue, weights / weights.sum())
@@ -88,7 +99,7 @@ def _taste(catalogue: Catalogue, known: Ratings, weights: Floats) -> float:
     excess = ((totals - sizes[:, None] * shares) ** 2).sum(axis=1)
     several = sizes > 1
     if not several.any() or trace <= 0:
-        return 0.06
+        return 0.04
     ratio = (excess[several] / (sizes[several] * trace) - 1).sum() / (sizes[several] - 1).sum()
     return float(np.clip(ratio, 0.005, 1))
 
@@ -106,7 +117,7 @@ class RowPrior:
     totals (they add up to 1), and `size` how many of those a typical history has.
     """
 
-    matrix: Floats
+    matrix: Any
     shares: Floats
     size: float
     spread: float
@@ -115,12 +126,14 @@ class RowPrior:
     @property
     def mean(self) -> Floats:
         """The expected number of each category in one item."""
-        return self.shares @ self.matrix
+        return np.asarray(self.matrix.T @ self.shares)
 
     @property
     def covariance(self) -> Floats:
         mean = self.mean
-        return np.asarray((self.matrix.T * self.shares) @ self.matrix - np.outer(mean, mean))
+        second = (self.matrix.T * self.shares) @ self.matrix
+        second = second.todense() if hasattr(second, "todense") else second
+        return np.asarray(second - np.outer(mean, mean))
 
 
 def posterior(prior: RowPrior, noisy: Floats, scales: Floats) -> tuple[Floats, float]:

@@ -29,44 +29,53 @@ def fit_rows(
     The second term chooses among the many x with the same totals. The solution has
     x = clip(usual + pliancy · (matrix ρ)/tie) with the residual ρ = target - matrixᵀ x, so only one
     number a category is unknown; ρ is the minimum of a convex, piecewise quadratic function, found
-    by Newton's method with step halving. `matrix` is rows × categories, dense or sparse.
+    by Newton's method with exact line search. `matrix` is rows × categories, dense or sparse.
     """
     gain = pliancy / tie
     transposed = matrix.T
-    rho = np.zeros(len(target))
-    value, x = _dual(matrix, rho, target, usual, gain, capacity)
+    rho = np.minimum(target, 0)  # a total below 0 cannot be reached: most of it stays
+    score = matrix @ rho
+    enough = 1e-9 * (1 + np.abs(target).max(initial=0))
     for _ in range(_ITERATIONS):
-        gradient = rho - target + transposed @ x
-        if np.abs(gradient).max(initial=0) <= 1e-9 * (1 + np.abs(target).max(initial=0)):
+        wanted = usual + gain * score
+        gradient = rho - target + transposed @ np.clip(wanted, 0, capacity)
+        if np.abs(gradient).max(initial=0) <= enough:
             break
-        wanted = usual + gain * (matrix @ rho)
-        free = np.where((wanted > 0) & (wanted < capacity), gain, 0.0)
-        curvature = (transposed * free) @ matrix
-        curvature = np.asarray(curvature.todense() if hasattr(curvature, "todense") else curvature)
+        free = np.where((wanted >= 0) & (wanted <= capacity), gain, 0.0)
+        curvature = dense((transposed * free) @ matrix)
         curvature[np.diag_indices(len(target))] += 1
         step = np.linalg.solve(curvature, -gradient)
-        slope, length = float(gradient @ step), 1.0
-        while True:
-            new_value, new_x = _dual(matrix, rho + length * step, target, usual, gain, capacity)
-            if new_value <= value + 1e-4 * length * slope or length < 1e-10:
-                break
-            length /= 2
-        rho, value, x = rho + length * step, new_value, new_x
-        if length < 1e-10:
-            break
-    return x
+        change = matrix @ step
+        length = _line_minimum(float(gradient @ step), float(step @ step), wanted, change, gain, capacity)
+        rho, score = rho + length * step, score + length * change
+    return np.clip(usual + gain * score, 0, capacity)
 
 
-def _dual(
-    matrix: Any, rho: Floats, target: Floats, usual: Floats, gain: Floats, capacity: Floats
-) -> tuple[float, Floats]:
-    """½‖ρ‖² - target·ρ + Σ_r ∫ clip(usual + gain·s, 0, capacity) ds up to s = (matrix ρ)_r, and x."""
-    s = matrix @ rho
-    wanted = usual + gain * s
-    x = np.clip(wanted, 0, capacity)
-    # where x is clipped the integral is linear; written as x·s minus the part the clip cuts off
-    parts = x * s - (x - usual) ** 2 / (2 * gain)
-    return float(0.5 * rho @ rho - target @ rho + parts.sum()), x
+def _line_minimum(
+    slope: float, base: float, wanted: Floats, change: Floats, gain: Floats, capacity: Floats
+) -> float:
+    """Where the derivative along a step, `slope` < 0 at its start, reaches 0.
+
+    The derivative is piecewise linear: it grows at the rate `base`, and at gain·change² more for
+    every row while wanted + length·gain·change lies between 0 and its capacity.
+    """
+    moving = np.flatnonzero(change * gain)
+    speed = gain[moving] * change[moving]
+    ends = np.stack([-wanted[moving], capacity[moving] - wanted[moving]]) / speed
+    enter, leave = ends.min(axis=0).clip(min=0), ends.max(axis=0).clip(min=0)
+    rate = speed * change[moving]
+    at = np.concatenate([[0.0], enter, leave])
+    order = np.argsort(at, kind="stable")
+    at = at[order]
+    rates = np.cumsum(np.concatenate([[base], rate, -rate])[order])
+    derivative = slope + np.concatenate([[0.0], np.cumsum(rates[:-1] * np.diff(at))])
+    last = max(int(np.searchsorted(derivative, 0.0)) - 1, 0)
+    return float(at[last] - derivative[last] / max(rates[last], base))
+
+
+def dense(matrix: Any) -> Floats:
+    """The same matrix as a plain array."""
+    return np.asarray(matrix.todense() if hasattr(matrix, "todense") else matrix, dtype=np.float64)
 
 
 def round_keeping_totals(
@@ -96,8 +105,7 @@ def round_keeping_totals(
             break
         r, sign = (r, 1) if up[r] <= down[s] else (s, -1)
         counts[r] += sign
-        row = matrix[[r]]
-        row = np.asarray(row.todense() if hasattr(row, "todense") else row).ravel()
+        row = dense(matrix[[r]]).ravel()
         residual = residual - sign * row
         score = score - sign * (matrix @ row)
     return counts.astype(np.int64)

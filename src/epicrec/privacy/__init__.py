@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from epicrec.privacy.audit import AuditResult, audit_epsilon
     from epicrec.privacy.grid import Grid
     from epicrec.privacy.guarantee import Guarantee
-    from epicrec.privacy.ledger import Entry, Ledger
+    from epicrec.privacy.ledger import Entry, Ledger, LedgerDamagedError
     from epicrec.privacy.noise import (
         add_discrete_laplace,
         add_integer_gaussian,
@@ -43,7 +43,7 @@ _MODULES = {
     "audit": ("AuditResult", "audit_epsilon"),
     "grid": ("Grid",),
     "guarantee": ("Guarantee",),
-    "ledger": ("Entry", "Ledger"),
+    "ledger": ("Entry", "Ledger", "LedgerDamagedError"),
     "noise": (
         "add_discrete_laplace",
         "add_integer_gaussian",
@@ -59,6 +59,7 @@ __all__ = [
     "Grid",
     "Guarantee",
     "Ledger",
+    "LedgerDamagedError",
     "add_discrete_laplace",
     "add_integer_gaussian",
     "audit_epsilon",

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from randomgen import ChaCha
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from epicrec.errors import InputError
 from epicrec.privacy._sampler import Law, add_draws, exact_attempt, fixed_point, law
@@ -32,6 +33,7 @@ LARGEST_SCALE = 2**44
 _LARGEST_VALUE = 2**62
 _CHUNK = 1 << 18  # elements with one key: fixes a seed's noise whatever the number of threads
 _BATCH = 3 * 4096  # words drawn at once: stay in the cache
+_ZEROS = memoryview(bytes(8 * _BATCH))
 
 
 def discrete_laplace(
@@ -77,14 +79,16 @@ def _add(array: Integers, scale: Scales, *, normal: bool, seed: int | None) -> I
     flat = array.reshape(-1)
     if flat.size and (flat.max() > _LARGEST_VALUE or flat.min() < -_LARGEST_VALUE):
         raise InputError("values beyond ±2**62 could overflow with noise: use a coarser grid")
-    scales = _fractions(scale, array.size, name)
+    distinct, which = _scales(scale, array.size, name)
+    table = np.array([fixed_point(value) for value in distinct], dtype=np.uint64)
     root = _root_key(seed, name)
     chosen = law(normal)
     starts = range(0, flat.size, _CHUNK)
 
     def fill(start: int) -> None:
-        part = scales if len(scales) == 1 else scales[start : start + _CHUNK]
-        _add_chunk(flat[start : start + _CHUNK], part, chosen, _stream(root, start // _CHUNK))
+        part = which if which.size == 1 else which[start : start + _CHUNK]
+        stream = _stream(root, start // _CHUNK)
+        _add_chunk(flat[start : start + _CHUNK], distinct, table, part, chosen, stream)
 
     if len(starts) <= 1:
         for start in starts:
@@ -98,11 +102,13 @@ def _add(array: Integers, scale: Scales, *, normal: bool, seed: int | None) -> I
 
 def _add_chunk(
     out: Integers,
-    scales: list[Fraction],
+    distinct: list[Fraction],
+    table: npt.NDArray[np.uint64],
+    which: npt.NDArray[np.intp],
     chosen: Law,
     stream: Callable[[int], npt.NDArray[np.uint64]],
 ) -> None:
-    factors, shifts = np.array([fixed_point(s) for s in scales], dtype=np.uint64).T.copy()
+    factors, shifts = table[which].T.copy()
     done = 0
     while done < out.size:
         words = stream(min(_BATCH, 3 * (out.size - done) + 30))
@@ -123,7 +129,7 @@ def _add_chunk(
             if not doubt:
                 break
             first, second, third = words[used - 3 : used].tolist()
-            scale = scales[done if len(scales) > 1 else 0]
+            scale = distinct[which[done if which.size > 1 else 0]]
             drawn = exact_attempt(chosen, scale, (first, second, third), lambda: int(stream(1)[0]))
             words = words[used:]
             if drawn is not None:
@@ -132,14 +138,10 @@ def _add_chunk(
 
 
 def _stream(root: bytes, chunk: int) -> Callable[[int], npt.NDArray[np.uint64]]:
+    """Words of the ChaCha20 key stream with a key for this chunk alone, so the nonce can be 0."""
     key = hashlib.sha256(root + chunk.to_bytes(8, "little")).digest()
-    generator = np.random.Generator(ChaCha(key=int.from_bytes(key, "little"), rounds=20))
-
-    def words(count: int) -> npt.NDArray[np.uint64]:
-        # `integers` lets go of the GIL, `random_raw` does not; over the full range they agree.
-        return generator.integers(0, 2**64 - 1, count, dtype=np.uint64, endpoint=True)
-
-    return words
+    cipher = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
+    return lambda count: np.frombuffer(cipher.update(_ZEROS[: 8 * count]), dtype="<u8")
 
 
 def _root_key(seed: int | None, name: str) -> bytes:
@@ -150,14 +152,18 @@ def _root_key(seed: int | None, name: str) -> bytes:
     return hashlib.sha256(f"epicrec noise {name} {seed}".encode()).digest()
 
 
-def _fractions(scale: Scales, size: int, name: str) -> list[Fraction]:
-    values: Any = scale.tolist() if isinstance(scale, np.ndarray | np.generic) else scale
-    if not isinstance(values, Sequence):
-        return [_fraction(values, name)]
+def _scales(scale: Scales, size: int, name: str) -> tuple[list[Fraction], npt.NDArray[np.intp]]:
+    """The distinct scales, and which of them each element has (one index where all are alike)."""
+    values: Any = scale.item() if isinstance(scale, np.generic) else scale
+    if isinstance(scale, np.ndarray):
+        values = scale.reshape(-1).tolist()
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        return [_fraction(values, name)], np.zeros(1, dtype=np.intp)
     if len(values) != size:
         raise InputError(f"{len(values)} values of {name} for {size} draws: give one, or one each")
-    known = {value: _fraction(value, name) for value in set(values)}
-    return [known[value] for value in values]
+    order = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    which = np.array([order[value] for value in values], dtype=np.intp)
+    return [_fraction(value, name) for value in order], which
 
 
 def _fraction(value: Any, name: str) -> Fraction:

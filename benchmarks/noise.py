@@ -1,0 +1,92 @@
+"""Draws per second of the integer noise, beside numpy's float noise and OpenDP, in one run.
+
+python benchmarks/noise.py          one thread, a table with ratios
+python benchmarks/noise.py --full   then 158 million Gaussian draws into one array, all threads
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from epicrec.privacy import add_integer_gaussian, discrete_laplace, integer_gaussian, noise
+
+DRAWS = 4_000_000
+FULL = 158_000_000
+SCALES = (0.1, 1.0, 50.0, 1e3, 1e6, 2.0**40)
+
+
+def rate(call: Callable[[], object], draws: int, rounds: int = 5) -> float:
+    """Millions per second, best of several."""
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+    return draws / best / 1e6
+
+
+def opendp_rate(law: str, scale: float) -> float | None:
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        return None
+    dp.enable_features("contrib")
+    vector, zeros = dp.vector_domain(dp.atom_domain(T=int)), [0] * 20_000
+    if law == "laplace":
+        mechanism = dp.m.make_laplace(vector, dp.l1_distance(T=int), scale=scale)
+    else:
+        mechanism = dp.m.make_gaussian(vector, dp.l2_distance(T=float), scale=scale)
+    return rate(lambda: mechanism(zeros), len(zeros), rounds=2)
+
+
+def table() -> None:
+    rng = np.random.default_rng()
+    threads, noise._threads = noise._threads, lambda: 1
+    print(f"one thread, millions of draws per second, best of 5 × {DRAWS:,}")
+    print(
+        f"{'law':10}{'scale':>12}{'epicrec':>10}{'numpy':>10}{'ratio':>8}{'OpenDP':>10}{'ratio':>8}"
+    )
+    for law, draw, floats in (
+        ("laplace", discrete_laplace, rng.laplace),
+        ("gaussian", integer_gaussian, rng.normal),
+    ):
+        draw(10, 1)  # compile
+        for scale in SCALES:
+            ours = rate(lambda d=draw, s=scale: d(DRAWS, s), DRAWS)
+            theirs = rate(lambda f=floats, s=scale: f(0, s, DRAWS), DRAWS)
+            other = opendp_rate(law, scale)
+            tail = f"{other:10.3f}{ours / other:8.0f}" if other else f"{'-':>10}{'-':>8}"
+            print(f"{law:10}{scale:12.4g}{ours:10.1f}{theirs:10.1f}{ours / theirs:8.2f}{tail}")
+    few = list(np.linspace(1.5, 40, 20))
+    calls = rate(lambda: [discrete_laplace(20, few) for _ in range(100)], 100) * 1e6
+    print(f"20 draws with 20 scales: {1e6 / calls:.0f} µs a call")
+    noise._threads = threads
+
+
+def full() -> None:
+    statistics = np.zeros(FULL, dtype=np.int64)
+    statistics[:] = 1  # touch every page first, so that the peak below is the noise's own
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    add_integer_gaussian(statistics, 12_345.6)
+    seconds = time.perf_counter() - start
+    extra = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    print(
+        f"{FULL:,} Gaussian draws added in place on {noise._threads()} threads: {seconds:.1f} s, "
+        f"{FULL / seconds / 1e6:.1f} M/s, {extra:.0f} MB beyond the array's "
+        f"{statistics.nbytes / 2**20:.0f} MB"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="also draw 158 million")
+    arguments = parser.parse_args()
+    table()
+    if arguments.full:
+        full()

@@ -1,0 +1,399 @@
+"""The door: `epicrec` with its sub-commands. Results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from epicrec._version import __version__
+from epicrec.errors import EpicrecError, InputError
+
+app = typer.Typer(
+    name="epicrec",
+    help="Recommendations without giving up your history.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+data_app = typer.Typer(no_args_is_help=True, help="Look at, make and convert data sets.")
+app.add_typer(data_app, name="data")
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
+Data = Annotated[
+    str, typer.Option("--data", "-d", help="A data set's name, a folder, or a ratings file.")
+]
+ScaleOption = Annotated[
+    str | None, typer.Option("--scale", help="The rating scale low:high:step, where it is not known.")
+]
+Epsilon = Annotated[
+    float | None, typer.Option("--epsilon", "-e", help="Privacy budget ε; without it, not private.")
+]
+Delta = Annotated[float | None, typer.Option("--delta", help="δ, for Gaussian noise.")]
+Unit = Annotated[
+    str | None, typer.Option("--unit", help="What is hidden: a 'rating' or a whole 'user'.")
+]
+FeedbackOption = Annotated[
+    str | None,
+    typer.Option("--feedback", help="'explicit' (ratings) or 'implicit' (what was seen)."),
+]
+AsPublished = Annotated[
+    bool, typer.Option("--as-published", help="The paper's own version, with its flaws.")
+]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", help="A further setting of the method, key=value.")
+]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; exit 0 when done, 2 on bad input, 1 on anything that failed."""
+    try:
+        app(args=None if arguments is None else list(arguments))
+    except EpicrecError as error:
+        err.print(f"epicrec: {error}", markup=False, soft_wrap=True)
+        sys.exit(2 if isinstance(error, InputError) else 1)
+
+
+@app.callback(invoke_without_command=True)
+def top(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        print(f"epicrec {__version__}")
+        raise typer.Exit
+
+
+# ---- data ---------------------------------------------------------------------------------
+
+
+@data_app.command("list")
+def data_list(as_json: Json = False) -> None:
+    """Name the data sets that can be loaded here."""
+    from epicrec.data import EMBEDDED, available
+
+    found = {name: str(path) if path else "embedded" for name, path in available().items()}
+    rows = [{"name": name, "where": where} for name, where in found.items()]
+    _show({"datasets": rows}, as_json, lambda: _table("Data sets", rows))
+    if not as_json and len(found) == 1:
+        err.print(f"only {EMBEDDED!r} is here; set EPICREC_DATA to a folder of data sets to add more")
+
+
+@data_app.command("describe")
+def data_describe(
+    data: Annotated[str, typer.Argument(help="A data set's name, a folder, or a ratings file.")],
+    scale: ScaleOption = None,
+    as_json: Json = False,
+) -> None:
+    """Size, scale and shape of a data set."""
+    from epicrec.data import describe
+
+    figures = describe(_load(data, scale))
+    _show(figures, as_json, lambda: _figures(figures))
+
+
+@data_app.command("simulate")
+def data_simulate(
+    folder: Annotated[Path, typer.Argument(help="Where ratings.parquet and items.parquet go.")],
+    users: Annotated[int, typer.Option(help="How many viewers.")] = 1000,
+    items: Annotated[
+        int | None, typer.Option(help="How many items; the embedded films if not given.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same viewers.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Make up viewers with tastes and write their ratings, in constant memory."""
+    from epicrec.data.simulate import write_simulation
+    from epicrec.progress import report
+
+    with _progress():
+        ratings = write_simulation(
+            folder,
+            users=users,
+            items=items,
+            seed=seed,
+            progress=lambda done, total: report("simulating viewers", done, total),
+        )
+    figures = {"folder": str(folder), "users": users, "ratings": ratings}
+    _show(figures, as_json, lambda: out.print(f"wrote {ratings:,} ratings to {folder}"))
+
+
+@data_app.command("convert")
+def data_convert(
+    data: Annotated[str, typer.Argument(help="A data set's name, a folder, or a ratings file.")],
+    folder: Annotated[Path, typer.Argument(help="Where the converted data set goes.")],
+    scale: ScaleOption = None,
+    mapped: Annotated[
+        bool, typer.Option("--mapped", help="Memory-mapped columns, which open at once.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a data set in any known format as Parquet, or as memory-mapped columns."""
+    from epicrec.data.datasets import write_dataset
+
+    dataset = _load(data, scale)
+    with _progress():
+        write_dataset(dataset, folder, mapped=mapped)
+    figures = {"folder": str(folder), "ratings": len(dataset.ratings), "mapped": mapped}
+    _show(figures, as_json, lambda: out.print(f"wrote {len(dataset.ratings):,} ratings to {folder}"))
+
+
+# ---- fit, evaluate, recommend -------------------------------------------------------------
+
+
+@app.command()
+def evaluate(
+    method: Annotated[str, typer.Argument(help="A method; 'epicrec methods' lists them.")],
+    data: Data = "films",
+    protocol: Annotated[str, typer.Option(help="How it is measured: rating, topn, ….")] = "rating",
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    unit: Unit = None,
+    feedback: FeedbackOption = None,
+    as_published: AsPublished = False,
+    test_fraction: Annotated[float, typer.Option(help="The share that is held out.")] = 0.2,
+    seed: Annotated[int, typer.Option(help="Fixes the split and, in experiments, the noise.")] = 0,
+    n: Annotated[int, typer.Option("-n", help="The length of the lists.")] = 10,
+    relevant_from: Annotated[
+        float | None, typer.Option(help="Only held-out ratings from here on count as relevant.")
+    ] = None,
+    max_users: Annotated[
+        int | None, typer.Option(help="Judge the lists of so many users, drawn at random.")
+    ] = None,
+    settings: Set = None,
+    scale: ScaleOption = None,
+    as_json: Json = False,
+) -> None:
+    """Fit a method on one part of a data set and measure it on the other."""
+    from epicrec.evaluate import evaluate as run
+
+    with _progress():
+        result = run(
+            method,
+            _load(data, scale),
+            protocol=protocol,
+            test_fraction=test_fraction,
+            seed=seed,
+            n=n,
+            relevant_from=relevant_from,
+            max_users=max_users,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            feedback=feedback,
+            as_published=as_published or None,
+            settings=_settings(settings),
+        )
+
+    def show() -> None:
+        _table(f"{method} on {result.data}, protocol {protocol}", [dict(result.metrics)])
+        out.print(f"Guarantee: {result.guarantee}")
+        spent = ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items())
+        out.print(f"Time: {spent}. Peak memory: {result.peak_rss_mb:,.0f} MB")
+
+    _show(result.to_dict(), as_json, show)
+
+
+@app.command()
+def methods(as_json: Json = False) -> None:
+    """List the methods."""
+    from epicrec.models import MODELS, PRIVATE, model_class
+
+    rows = []
+    for name in MODELS:
+        first = (model_class(name).__doc__ or "").strip().split("\n")[0]
+        rows.append({"method": name, "with --epsilon": PRIVATE.get(name, ""), "what": first})
+    _show({"methods": rows}, as_json, lambda: _table("Methods", rows))
+
+
+@app.command()
+def fit(
+    method: Annotated[str, typer.Argument(help="A method; 'epicrec methods' lists them.")],
+    model: Annotated[Path, typer.Argument(help="The file to write, such as model.npz.")],
+    data: Data = "films",
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    unit: Unit = None,
+    feedback: FeedbackOption = None,
+    as_published: AsPublished = False,
+    settings: Set = None,
+    scale: ScaleOption = None,
+    as_json: Json = False,
+) -> None:
+    """Fit a method on a whole data set and save the model."""
+    from epicrec.evaluate import make_model
+
+    with _progress():
+        fitted = make_model(
+            method,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            feedback=feedback,
+            as_published=as_published or None,
+            settings=_settings(settings),
+        ).fit(_load(data, scale).ratings)
+        fitted.save(model)
+    result = {"model": str(model), "method": method, "guarantee": fitted.guarantee.to_dict()}
+    _show(result, as_json, lambda: out.print(f"wrote {model}. Guarantee: {fitted.guarantee}"))
+
+
+@app.command()
+def recommend(
+    model: Annotated[Path, typer.Argument(help="A model that 'epicrec fit' wrote.")],
+    history: Annotated[
+        Path, typer.Option("--history", help="A CSV with item_id and, for ratings, rating.")
+    ],
+    n: Annotated[int, typer.Option("-n", help="How many items.")] = 10,
+    category: Annotated[str | None, typer.Option(help="Only items of this category.")] = None,
+    catalogue: Annotated[
+        str, typer.Option(help="Titles and categories: a data set's name, a folder or a file.")
+    ] = "films",
+    as_json: Json = False,
+) -> None:
+    """Rank items for one history with a saved model. The history stays on this machine."""
+    import pyarrow as pa
+
+    from epicrec.data import Catalogue
+    from epicrec.data.formats import read_ratings_table
+    from epicrec.models import load
+
+    fitted = load(model)
+    items: Catalogue = _catalogue(catalogue)
+    seen = read_ratings_table(history)
+    if "user_id" not in seen.column_names:
+        seen = seen.append_column("user_id", pa.array([0] * len(seen)))
+    allowed = None
+    if category is not None:
+        if category not in items.categories:
+            raise InputError(
+                f"the catalogue has no category {category!r}; it has {', '.join(items.categories)}"
+            )
+        column = items.categories.index(category)
+        allowed = items.item_ids[items.matrix[:, [column]].toarray().ravel() > 0]
+    rows = [
+        {
+            "rank": row["rank"],
+            "item_id": row["item_id"],
+            "title": items.title_of(row["item_id"]),
+            "score": round(row["score"], 4),
+        }
+        for row in fitted.recommend(seen, n=n, items=allowed).to_pylist()
+    ]
+    result = {"items": rows, "guarantee": fitted.guarantee.to_dict()}
+
+    def show() -> None:
+        _table("For you" if category is None else f"For you: {category}", rows)
+        out.print(f"Guarantee to the people the model was learned from: {fitted.guarantee}")
+
+    _show(result, as_json, show)
+
+
+@app.command()
+def demo(
+    once: Annotated[
+        bool, typer.Option("--once", help="One round without a browser, then exit.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """The main job on the embedded data: learn privately, then recommend from a true history."""
+    from epicrec.demo import run_once
+
+    del once  # one round is all there is until the server and the client are there
+    with _progress():
+        result = run_once()
+    _show(result, as_json, lambda: _show_demo(result))
+
+
+def _show_demo(result: Mapping[str, Any]) -> None:
+    _table("How good, on films held out", result["comparison"])
+    _table("A viewer's history (stays on the device)", result["history"])
+    _table("Recommended on the device", result["recommendations"])
+    out.print(f"Guarantee to the viewers the model was learned from: {result['promise']}")
+
+
+# ---- what the commands share --------------------------------------------------------------
+
+
+def _load(data: str, scale: str | None) -> Any:
+    from epicrec.data import Scale, load_dataset
+
+    return load_dataset(data, scale=Scale.parse(scale) if scale else None)
+
+
+def _catalogue(name: str) -> Any:
+    from epicrec.data.datasets import load_catalogue
+
+    return load_catalogue(name)
+
+
+def _settings(pairs: list[str] | None) -> dict[str, Any]:
+    """`key=value` with the value read as JSON where it is JSON, as text otherwise."""
+    settings = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"cannot read --set {pair!r}; write key=value")
+        try:
+            settings[key] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[key] = value
+    return settings
+
+
+def _show(result: Mapping[str, Any], as_json: bool, plain: Any) -> None:
+    if as_json:
+        print(json.dumps(result, default=str))
+    else:
+        plain()
+
+
+def _table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    out.print(title, markup=False)
+    table = Table()
+    for name in rows[0] if rows else ():
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*(_text(value) for value in row.values()))
+    out.print(table)
+
+
+def _figures(figures: Mapping[str, Any]) -> None:
+    for name, value in figures.items():
+        if value is not None:
+            out.print(f"{name.replace('_', ' '):20} {_text(value)}", markup=False)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+
+
+@contextmanager
+def _progress() -> Iterator[None]:
+    """A bar on stderr for whatever reports how far it is."""
+    from rich.progress import Progress, TimeElapsedColumn
+
+    from epicrec.progress import listening
+
+    tasks: dict[str, Any] = {}
+    with Progress(*Progress.get_default_columns(), TimeElapsedColumn(), console=err, transient=True) as bar:
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total)
+
+        with listening(show):
+            yield

@@ -1,0 +1,188 @@
+"""Protocols: split, fit, ask, measure; one function from a method's name to a result."""
+
+from __future__ import annotations
+
+import inspect
+import resource
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from epicrec.data import Dataset, Ratings, find, split_per_user, split_probe, split_random
+from epicrec.errors import InputError
+from epicrec.evaluate.metrics import list_metrics, rating_metrics
+from epicrec.models import PRIVATE, Recommender, model_class
+from epicrec.privacy import Guarantee
+from epicrec.progress import report
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One measured result, with the promise it was obtained under."""
+
+    method: str
+    data: str
+    protocol: str
+    guarantee: Guarantee
+    metrics: Mapping[str, Any]
+    seconds: Mapping[str, float]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    peak_rss_mb: float = field(
+        default_factory=lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON on the command line."""
+        return {
+            "method": self.method,
+            "data": self.data,
+            "protocol": self.protocol,
+            "guarantee": self.guarantee.to_dict(),
+            "metrics": dict(self.metrics),
+            "seconds": {name: round(value, 4) for name, value in self.seconds.items()},
+            "peak_rss_mb": round(self.peak_rss_mb, 1),
+            "settings": dict(self.settings),
+        }
+
+
+def make_model(
+    method: str,
+    *,
+    epsilon: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **wanted: Any,
+) -> Recommender:
+    """The model behind a method's name; with `epsilon`, its private counterpart.
+
+    `wanted` holds the standard options (delta, unit, feedback, as_published, seed); those left at
+    None are not passed on, and one the model does not have is an error.
+    """
+    if epsilon is not None and method in PRIVATE:
+        method = PRIVATE[method]
+    cls = model_class(method)
+    has = inspect.signature(cls).parameters
+    options = {name: value for name, value in wanted.items() if value is not None}
+    options |= {"epsilon": epsilon} if epsilon is not None else {}
+    options |= settings or {}
+    if "seed" not in has:
+        options.pop("seed", None)
+    for name in options:
+        if name in has:
+            continue
+        if name == "epsilon":
+            private = ", ".join(f"{m} ({PRIVATE[m]})" for m in PRIVATE)
+            raise InputError(f"{method} has no private version; those that have: {private}")
+        choices = ", ".join(has) or "none"
+        raise InputError(f"{method} has no setting {name!r}; its settings are: {choices}")
+    return cls(**options)
+
+
+def evaluate_rating(
+    model: Recommender, train: Ratings, test: Ratings
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Predict the held-out ratings: RMSE, MAE, MSE, and the seconds that fitting and asking took."""
+    if test.scale is None:
+        raise InputError("the protocol 'rating' needs ratings; use the protocol 'topn' for histories")
+    start = time.perf_counter()
+    model.fit(train)
+    fitted = time.perf_counter()
+    predicted = model.predict(test, histories=train)["score"].to_numpy()
+    seconds = {"fit": fitted - start, "predict": time.perf_counter() - fitted}
+    return rating_metrics(predicted, test.values), seconds
+
+
+def evaluate_topn(
+    model: Recommender,
+    train: Ratings,
+    test: Ratings,
+    *,
+    n: int = 10,
+    relevant_from: float | None = None,
+    max_users: int | None = None,
+    seed: int = 0,
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Recommend `n` unseen items to each user with a relevant held-out item.
+
+    Relevant is every held-out item, or those rated at least `relevant_from`. With `max_users` the
+    lists of so many users, drawn at random, are judged.
+    """
+    if n <= 0:
+        raise InputError(f"n must be at least 1, got {n}; ask for one item or more")
+    start = time.perf_counter()
+    model.fit(train)
+    fitted = time.perf_counter()
+    held = test if relevant_from is None else test.select(test.values >= relevant_from)
+    judged = np.flatnonzero((held.user_counts > 0) & (train.user_counts > 0))
+    if max_users is not None and len(judged) > max_users:
+        judged = np.sort(np.random.default_rng(seed).choice(judged, max_users, replace=False))
+    lists = model.recommend(train.users_at(judged), n=n)
+    seconds = {"fit": fitted - start, "predict": time.perf_counter() - fitted}
+    asked = held.users_at(judged)
+    metrics = list_metrics(
+        asked.positions(_ids(lists, "user_id")),
+        find(train.item_ids, _ids(lists, "item_id")),
+        lists["rank"].to_numpy(),
+        np.column_stack([asked.users, asked.items]),
+        n,
+        train.n_items,
+    )
+    return metrics | {"users": len(judged)}, seconds
+
+
+def evaluate(
+    method: str,
+    dataset: Dataset,
+    *,
+    protocol: str = "rating",
+    test_fraction: float = 0.2,
+    seed: int = 0,
+    n: int = 10,
+    relevant_from: float | None = None,
+    max_users: int | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    unit: str | None = None,
+    feedback: str | None = None,
+    as_published: bool | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Evaluation:
+    """Split a data set, fit a method on one part, and measure it on the other.
+
+    A `probe` column decides the split where there is one; otherwise `test_fraction` and `seed` do:
+    over all ratings for `rating`, within each user's for `topn`. The seed also fixes the noise of a
+    private method, so the result is repeatable, and its guarantee says that it is not private.
+    """
+    if protocol not in ("rating", "topn"):
+        raise InputError(f"there is no protocol {protocol!r} for {method}; use 'rating' or 'topn'")
+    if feedback is None and protocol == "topn" and "feedback" in inspect.signature(
+        model_class(method)
+    ).parameters:
+        feedback = "implicit"
+    model = make_model(
+        method, epsilon=epsilon, delta=delta, unit=unit, feedback=feedback,
+        as_published=as_published, seed=seed, settings=settings,
+    )  # fmt: skip
+    report("splitting", 0, 1)
+    if dataset.ratings.probe is not None:
+        train, test = split_probe(dataset.ratings)
+    else:
+        split = split_random if protocol == "rating" else split_per_user
+        train, test = split(dataset.ratings, test_fraction, seed=seed)
+    if protocol == "rating":
+        metrics, seconds = evaluate_rating(model, train, test)
+    else:
+        metrics, seconds = evaluate_topn(
+            model, train, test, n=n, relevant_from=relevant_from, max_users=max_users, seed=seed
+        )
+    return Evaluation(
+        method, dataset.name, protocol, model.guarantee, metrics, seconds,
+        {"seed": seed, "test_fraction": test_fraction, **model.parameters()},
+    )  # fmt: skip
+
+
+def _ids(table: Any, name: str) -> Any:
+    column = table[name]
+    return column.to_numpy() if column.type != "string" else np.asarray(column.to_pylist())

@@ -1,0 +1,40 @@
+"""What all tests share: small data made here, and the real data where it is."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from epicrec.data import Catalogue, Ratings, Scale
+from epicrec.data.simulate import embedded_items, simulate_table
+
+REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real rating data; the test is skipped where it is absent."""
+    if not REAL_DATA.is_dir():
+        pytest.skip(f"needs the real rating data, which is not at {REAL_DATA}")
+    return REAL_DATA
+
+
+@pytest.fixture(scope="session")
+def films() -> Catalogue:
+    return Catalogue.from_table(embedded_items())
+
+
+@pytest.fixture(scope="session")
+def viewers(films: Catalogue) -> Ratings:
+    """300 simulated viewers of the embedded films."""
+    ratings = Ratings.from_table(simulate_table(users=300, seed=7), scale=Scale(1, 5, 1))
+    return ratings.with_items(films.item_ids)
+
+
+@pytest.fixture(scope="session")
+def checkerboard() -> Ratings:
+    """Even users love even items and hate odd ones, odd users the other way round; the diagonal is
+    left out, for a model to find."""
+    size = 16
+    user, item = np.nonzero(~np.eye(size, dtype=bool))
+    return Ratings.from_columns(user, item, np.where((user + item) % 2 == 0, 5, 1))

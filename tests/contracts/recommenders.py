@@ -1,0 +1,154 @@
+"""The contract of every recommender, as tests. Subclass it and say how to make the model."""
+
+import json
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from epicrec.data import Ratings
+from epicrec.errors import InputError, NotFittedError
+from epicrec.models import Recommender, load, model_class
+from epicrec.privacy import Guarantee
+
+
+class RecommenderContract:
+    """Set `model_type` and, where the defaults will not do, `settings`."""
+
+    model_type: ClassVar[type[Recommender]]
+    settings: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def make(cls) -> Recommender:
+        return cls.model_type(**cls.settings)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def fitted(cls, viewers: Ratings) -> Recommender:
+        return cls.make().fit(viewers)
+
+    def seen(self, viewers: Ratings, user: int) -> pa.Table:
+        return viewers.users_at(np.array([user])).to_table()
+
+    def test_constructor_only_stores(self) -> None:
+        model = self.make()
+        for name, value in self.settings.items():
+            assert getattr(model, name) == value
+        assert not [name for name in vars(model) if name.endswith("_")]
+
+    def test_is_found_by_name(self) -> None:
+        assert model_class(self.make().method) is self.model_type
+
+    def test_unfitted_says_so(self) -> None:
+        with pytest.raises(NotFittedError, match="fit"):
+            self.make().recommend([1])
+
+    def test_fit_returns_itself(self, viewers: Ratings) -> None:
+        model = self.make()
+        assert model.fit(viewers) is model
+
+    def test_recommends_unseen_items_best_first(self, fitted: Recommender, viewers: Ratings) -> None:
+        users = viewers.user_ids[:5]
+        lists = fitted.recommend(users, n=7)
+        assert lists.column_names == ["user_id", "item_id", "score", "rank"]
+        for user in users:
+            own = lists.filter(pa.compute.equal(lists["user_id"], user))
+            assert own["rank"].to_pylist() == list(range(1, 8))
+            scores = own["score"].to_pylist()
+            assert scores == sorted(scores, reverse=True)
+            history = viewers.users_at(viewers.positions([user])).to_table()["item_id"].to_pylist()
+            assert not set(own["item_id"].to_pylist()) & set(history)
+
+    def test_a_history_in_the_call_equals_the_known_user(
+        self, fitted: Recommender, viewers: Ratings
+    ) -> None:
+        known = fitted.recommend(viewers.user_ids[3:4], n=5)
+        brought = fitted.recommend(self.seen(viewers, 3), n=5)
+        assert known["item_id"].to_pylist() == brought["item_id"].to_pylist()
+        np.testing.assert_allclose(known["score"].to_numpy(), brought["score"].to_numpy(), rtol=1e-5)
+
+    def test_batch_equals_single(self, fitted: Recommender, viewers: Ratings) -> None:
+        batch = fitted.recommend(viewers.user_ids[:4], n=5)["score"].to_numpy().reshape(4, 5)
+        for user in range(4):
+            single = fitted.recommend(viewers.user_ids[user : user + 1], n=5)["score"].to_numpy()
+            np.testing.assert_allclose(single, batch[user], rtol=1e-5)
+
+    def test_predict_keeps_order_and_agrees_with_recommend(
+        self, fitted: Recommender, viewers: Ratings
+    ) -> None:
+        lists = fitted.recommend(viewers.user_ids[:6], n=4)
+        shuffled = lists.take(np.random.default_rng(0).permutation(len(lists)))
+        again = fitted.predict(shuffled.select(["user_id", "item_id"]))
+        assert again["item_id"].to_pylist() == shuffled["item_id"].to_pylist()
+        np.testing.assert_allclose(
+            again["score"].to_numpy(), shuffled["score"].to_numpy(), rtol=1e-4, atol=1e-5
+        )
+
+    def test_predictions_are_on_the_scale(self, fitted: Recommender, viewers: Ratings) -> None:
+        scores = fitted.predict(viewers)["score"].to_numpy()
+        assert np.isfinite(scores).all()
+        if fitted.feedback == "explicit":
+            assert scores.min() >= 1
+            assert scores.max() <= 5
+
+    def test_unknown_item_has_no_prediction(self, fitted: Recommender, viewers: Ratings) -> None:
+        pairs = pa.table({"user_id": viewers.user_ids[:1], "item_id": ["no-such-film"]})
+        assert np.isnan(fitted.predict(pairs)["score"].to_numpy()).all()
+
+    def test_unknown_user_needs_a_history(self, fitted: Recommender) -> None:
+        with pytest.raises(InputError, match="history"):
+            fitted.recommend([987654321])
+
+    def test_history_of_unknown_items_is_an_empty_history(self, fitted: Recommender) -> None:
+        lists = fitted.recommend(pa.table({"user_id": [1], "item_id": ["no-such"], "rating": [5.0]}))
+        assert len(lists) == 10
+        assert np.isfinite(lists["score"].to_numpy()).all()
+
+    @pytest.mark.parametrize("n", [0, -3])
+    def test_n_must_be_positive(self, fitted: Recommender, n: int) -> None:
+        with pytest.raises(InputError, match="at least 1"):
+            fitted.recommend([1], n=n)
+
+    def test_more_than_there_is(self, fitted: Recommender, viewers: Ratings) -> None:
+        history = self.seen(viewers, 0)
+        lists = fitted.recommend(history, n=10_000)
+        assert len(lists) == viewers.n_items - len(history)
+
+    def test_candidates(self, fitted: Recommender, viewers: Ratings) -> None:
+        some = viewers.item_ids[:40]
+        lists = fitted.recommend(viewers.user_ids[:1], n=5, items=some)
+        assert set(lists["item_id"].to_pylist()) <= set(some.tolist())
+
+    def test_save_and_load(self, fitted: Recommender, viewers: Ratings, tmp_path: Any) -> None:
+        fitted.save(tmp_path / "model.npz")
+        loaded = load(tmp_path / "model.npz")
+        assert loaded.parameters() == fitted.parameters()
+        assert loaded.guarantee == fitted.guarantee
+        history = self.seen(viewers, 2)
+        assert loaded.recommend(history).equals(fitted.recommend(history))
+        if fitted.guarantee.status != "none":
+            assert loaded.histories_ is None
+
+    def test_fit_does_not_depend_on_row_order(self, viewers: Ratings) -> None:
+        table = viewers.to_table()
+        shuffled = table.take(np.random.default_rng(1).permutation(len(table)))
+        mixed = Ratings.from_table(shuffled, scale=viewers.scale).with_items(viewers.item_ids)
+        one, two = (self.make().fit(r).recommend(viewers.user_ids[:3]) for r in (viewers, mixed))
+        assert one["item_id"].to_pylist() == two["item_id"].to_pylist()
+
+    def test_explicit_models_refuse_histories(self, viewers: Ratings) -> None:
+        model = self.make()
+        if model.feedback == "explicit":
+            with pytest.raises(InputError, match="needs ratings"):
+                model.fit(viewers.as_history())
+
+    def test_tiny_data(self) -> None:
+        tiny = Ratings.from_columns(["a", "a", "b"], ["x", "y", "x"], [5, 1, 4])
+        lists = self.make().fit(tiny).recommend(["b"])
+        assert lists["item_id"].to_pylist() == ["y"]
+
+    def test_guarantee_prints_and_survives_json(self, fitted: Recommender) -> None:
+        guarantee = fitted.guarantee
+        assert str(guarantee)
+        assert Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee
