@@ -32,8 +32,6 @@ class GuaranteeContract:
         assert isinf(guarantee.epsilon) == (guarantee.status == "none")
         if guarantee.unit == "rating value":
             assert guarantee.relation == "change one", "a value cannot be added by itself"
-        if guarantee.mu is not None:
-            assert guarantee.delta > 0, "a Gaussian guarantee holds at a delta above 0"
         for sentence in guarantee.assumes:
             assert sentence == sentence.strip()
             assert len(sentence.split()) >= 3, "assumptions are plain sentences"

@@ -48,7 +48,9 @@ class RecommenderContract:
         model = self.make()
         assert model.fit(viewers) is model
 
-    def test_recommends_unseen_items_best_first(self, fitted: Recommender, viewers: Ratings) -> None:
+    def test_recommends_unseen_items_best_first(
+        self, fitted: Recommender, viewers: Ratings
+    ) -> None:
         users = viewers.user_ids[:5]
         lists = fitted.recommend(users, n=7)
         assert lists.column_names == ["user_id", "item_id", "score", "rank"]
@@ -66,7 +68,9 @@ class RecommenderContract:
         known = fitted.recommend(viewers.user_ids[3:4], n=5)
         brought = fitted.recommend(self.seen(viewers, 3), n=5)
         assert known["item_id"].to_pylist() == brought["item_id"].to_pylist()
-        np.testing.assert_allclose(known["score"].to_numpy(), brought["score"].to_numpy(), rtol=1e-5)
+        np.testing.assert_allclose(
+            known["score"].to_numpy(), brought["score"].to_numpy(), rtol=1e-5
+        )
 
     def test_batch_equals_single(self, fitted: Recommender, viewers: Ratings) -> None:
         batch = fitted.recommend(viewers.user_ids[:4], n=5)["score"].to_numpy().reshape(4, 5)
@@ -101,7 +105,9 @@ class RecommenderContract:
             fitted.recommend([987654321])
 
     def test_history_of_unknown_items_is_an_empty_history(self, fitted: Recommender) -> None:
-        lists = fitted.recommend(pa.table({"user_id": [1], "item_id": ["no-such"], "rating": [5.0]}))
+        lists = fitted.recommend(
+            pa.table({"user_id": [1], "item_id": ["no-such"], "rating": [5.0]})
+        )
         assert len(lists) == 10
         assert np.isfinite(lists["score"].to_numpy()).all()
 

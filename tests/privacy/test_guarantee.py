@@ -69,6 +69,7 @@ def test_cannot_be_altered():
         ({"delta": -1e-9}, "delta must be"),
         ({"delta": nan}, "delta must be"),
         ({"mu": 0}, "mu must be"),
+        ({"mu": 1}, "needs a delta"),
         ({"mu": inf}, "mu must be"),
         ({"unit": "person"}, "unit must be one of 'rating value', 'rating', 'item', 'user'"),
         ({"relation": "swap"}, "relation must be one of"),

@@ -62,10 +62,15 @@ def test_coarser_units_count_for_finer_ones(path):
     ledger = Ledger(path, limit_epsilon=10.0)
     ledger.spend(pure(1.0, unit="user"), about="model")
     ledger.spend(pure(0.5, unit="rating"), about="ratings")
+    # A user who stays and loses a rating: taken out, put back without it.
     assert {unit: total.epsilon for unit, total in ledger.total().items()} == {
-        "rating": 1.5,
+        "rating": 2.5,
         "user": 1.0,
     }
+    ledger = Ledger(None, limit_epsilon=10.0)
+    ledger.spend(pure(1.0, unit="user", relation="change one"), about="model")
+    ledger.spend(pure(0.5, unit="rating", relation="change one"), about="ratings")
+    assert ledger.total()["rating"].epsilon == 1.5
 
 
 def test_changing_one_is_removing_and_adding_one():

@@ -20,9 +20,9 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 class Guarantee:
     """(epsilon, delta)-differential privacy: what is hidden, how well, and on what grounds.
 
-    `unit`, from the finest to the coarsest (each also hides the ones before it):
-    the value of one rating; one rating, value and existence; one item of a person's history with
-    all that is known of it; a whole person. `relation` is how two neighbouring inputs differ in
+    `unit`, from the finest to the coarsest, each a part of the next: the value of one rating; one
+    rating, value and existence; one item of a person's history with all that is known of it; a
+    whole person. `relation` is how two neighbouring inputs differ in
     one unit. `status` is `proved` (a proof in the docs covers this code), `claimed` (a paper says
     so) or `none` (no guarantee: epsilon is infinite). `assumes` lists what the proof takes for
     granted. `mu` is set where the release is mu-Gaussian-DP, which composes without loss.
@@ -53,6 +53,8 @@ class Guarantee:
             raise InputError(f"delta must be at least 0 and below 1, not {self.delta!r}")
         if self.mu is not None and (not _is_number(self.mu) or not 0 < self.mu < inf):
             raise InputError(f"mu must be above 0 and finite, or None, not {self.mu!r}")
+        if self.mu is not None and self.delta == 0:
+            raise InputError("a Gaussian guarantee (mu) needs a delta above 0")
         if isinf(self.epsilon) != (self.status == "none"):
             raise InputError(
                 f"status {self.status!r} does not go with epsilon {self.epsilon}: an infinite "

@@ -17,7 +17,7 @@ from typing import Any
 
 from epicrec.errors import BudgetExceededError, EpicrecError, InputError
 from epicrec.privacy.accounting import compose, gaussian_epsilon
-from epicrec.privacy.guarantee import UNITS, Guarantee, Unit
+from epicrec.privacy.guarantee import UNITS, Guarantee, Relation, Unit
 
 
 class LedgerDamagedError(EpicrecError):
@@ -41,7 +41,7 @@ class Ledger:
     Releases about the same data add up. Releases with different `group` labels are about disjoint
     data (each history item enters one batch only) and cost the maximum; a release without a group
     is about all data and adds to every group. A guarantee for a coarser unit also covers the finer
-    ones, so the total for `rating` counts releases made at `item` and `user` too.
+    ones, so the total for `rating` counts releases made at `item` and `user` too (`_restate`).
 
     The file holds one JSON object per line, each with a checksum over itself and the line before.
     `spend` returns only when the line is on the disk. A line cut short by a crash was never
@@ -155,9 +155,14 @@ class Ledger:
 
 
 def _restate(entry: Entry, unit: Unit, change: bool) -> Guarantee:
-    """An entry's guarantee for a unit that it covers; changing one is removing and adding one."""
+    """An entry's guarantee as it holds for a unit that it covers.
+
+    Changing a unit is removing it and adding it back changed: two steps of "add or remove one".
+    So is adding or removing a part of it (one rating of a user who stays).
+    """
     given = replace(entry.guarantee, unit=unit)
-    if not change or given.relation == "change one":
+    relation: Relation = "change one" if change else "add or remove one"
+    if given.relation == "change one" or (unit == entry.guarantee.unit and not change):
         return given
     if given.mu is not None:
         mu = 2 * given.mu
@@ -166,8 +171,8 @@ def _restate(entry: Entry, unit: Unit, change: bool) -> Guarantee:
         mu = None
         epsilon, delta = 2 * given.epsilon, (1 + exp(min(given.epsilon, 700))) * given.delta
     if delta >= 1:
-        return Guarantee.none(unit=unit, relation="change one")
-    return replace(given, relation="change one", epsilon=epsilon, delta=delta, mu=mu)
+        return Guarantee.none(unit=unit, relation=relation)
+    return replace(given, relation=relation, epsilon=epsilon, delta=delta, mu=mu)
 
 
 def _line(entry: Entry, previous: str) -> bytes:
