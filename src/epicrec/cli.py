@@ -30,12 +30,15 @@ app.add_typer(data_app, name="data")
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")
+]
 Data = Annotated[
     str, typer.Option("--data", "-d", help="A data set's name, a folder, or a ratings file.")
 ]
 ScaleOption = Annotated[
-    str | None, typer.Option("--scale", help="The rating scale low:high:step, where it is not known.")
+    str | None,
+    typer.Option("--scale", help="The rating scale low:high:step, where it is not known."),
 ]
 Epsilon = Annotated[
     float | None, typer.Option("--epsilon", "-e", help="Privacy budget ε; without it, not private.")
@@ -86,7 +89,9 @@ def data_list(as_json: Json = False) -> None:
     rows = [{"name": name, "where": where} for name, where in found.items()]
     _show({"datasets": rows}, as_json, lambda: _table("Data sets", rows))
     if not as_json and len(found) == 1:
-        err.print(f"only {EMBEDDED!r} is here; set EPICREC_DATA to a folder of data sets to add more")
+        err.print(
+            f"only {EMBEDDED!r} is here; set EPICREC_DATA to a folder of data sets to add more"
+        )
 
 
 @data_app.command("describe")
@@ -145,7 +150,9 @@ def data_convert(
     with _progress():
         write_dataset(dataset, folder, mapped=mapped)
     figures = {"folder": str(folder), "ratings": len(dataset.ratings), "mapped": mapped}
-    _show(figures, as_json, lambda: out.print(f"wrote {len(dataset.ratings):,} ratings to {folder}"))
+    _show(
+        figures, as_json, lambda: out.print(f"wrote {len(dataset.ratings):,} ratings to {folder}")
+    )
 
 
 # ---- fit, evaluate, recommend -------------------------------------------------------------
@@ -322,6 +329,38 @@ def _show_demo(result: Mapping[str, Any]) -> None:
     out.print(f"Guarantee to the viewers the model was learned from: {result['promise']}")
 
 
+@app.command()
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which benchmarks; all of them if none is named.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure speed beside peers, as ratios in one run."""
+    import subprocess
+
+    folder = Path(__file__).parents[2] / "benchmarks"
+    found = {path.stem: path for path in sorted(folder.glob("*.py"))}
+    chosen = names or [*found]
+    unknown = [name for name in chosen if name not in found]
+    if unknown or not found:
+        raise InputError(
+            f"there is no benchmark {unknown[0]!r}; choose from {', '.join(found)}"
+            if found
+            else "the benchmarks come with the source; run this in a checkout"
+        )
+    results = {}
+    for name in chosen:
+        command = [sys.executable, str(found[name]), *(["--json"] if as_json else [])]
+        done = subprocess.run(command, stdout=subprocess.PIPE if as_json else None, check=False)
+        if done.returncode != 0:
+            raise EpicrecError(f"the benchmark {name} failed with status {done.returncode}")
+        if as_json:
+            results[name] = json.loads(done.stdout)
+    if as_json:
+        print(json.dumps(results))
+
+
 # ---- what the commands share --------------------------------------------------------------
 
 
@@ -388,7 +427,9 @@ def _progress() -> Iterator[None]:
     from epicrec.progress import listening
 
     tasks: dict[str, Any] = {}
-    with Progress(*Progress.get_default_columns(), TimeElapsedColumn(), console=err, transient=True) as bar:
+    with Progress(
+        *Progress.get_default_columns(), TimeElapsedColumn(), console=err, transient=True
+    ) as bar:
 
         def show(what: str, done: int, total: int) -> None:
             if what not in tasks:

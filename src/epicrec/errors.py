@@ -1,4 +1,4 @@
-"""The exceptions this package raises on purpose. Each message says what was wrong, where, and what to do."""
+"""The exceptions raised on purpose. Each message says what was wrong, where, and what to do."""
 
 
 class EpicrecError(Exception):

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from contracts.recommenders import RecommenderContract
 
+from contracts.recommenders import RecommenderContract
 from epicrec.data import Ratings, split_random
 from epicrec.errors import InputError
 from epicrec.evaluate import evaluate_rating, evaluate_topn
@@ -43,7 +43,7 @@ class TestItemKNN(RecommenderContract):
         residual = np.zeros(base.shape)
         rated = np.zeros(base.shape, bool)
         rated[viewers.users, viewers.items] = True
-        residual[rated] = (viewers.values - base[viewers.users, viewers.items])
+        residual[rated] = viewers.values - base[viewers.users, viewers.items]
         norms = np.linalg.norm(residual, axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             similar = residual.T @ residual / np.outer(norms, norms)
@@ -51,7 +51,9 @@ class TestItemKNN(RecommenderContract):
         similar = np.nan_to_num(similar) * together / (together + 3.0)
         np.fill_diagonal(similar, 0)
         for user, item in [(0, 3), (5, 100), (40, 17), (299, 411)]:
-            near = [j for j in np.argsort(-similar[item]) if rated[user, j] and similar[item, j] > 0][:5]
+            near = [
+                j for j in np.argsort(-similar[item]) if rated[user, j] and similar[item, j] > 0
+            ][:5]
             near = [j for j in near if j in set(model.neighbours_[item].tolist())]
             weight = similar[item, near]
             expected = base[user, item] + weight @ residual[user, near] / (weight.sum() + 0.5)
@@ -136,8 +138,9 @@ def test_finds_the_diagonal_of_the_checkerboard(model, checkerboard: Ratings) ->
 @pytest.mark.parametrize("model", [ItemKNN(), UserKNN()], ids=lambda m: type(m).__name__)
 def test_neighbours_beat_the_bias_model(model, viewers: Ratings) -> None:
     train, test = split_random(viewers, 0.2, seed=1)
-    assert evaluate_rating(model, train, test)[0]["rmse"] < (
-        evaluate_rating(Bias(), train, test)[0]["rmse"]
+    assert (
+        evaluate_rating(model, train, test)[0]["rmse"]
+        < (evaluate_rating(Bias(), train, test)[0]["rmse"])
     )
 
 

@@ -22,7 +22,8 @@ _YEAR_IN_TITLE = re.compile(r"\((\d{4})\)\s*$")
 class CategoryRows:
     """The distinct category rows of a catalogue: items in the same categories share one.
 
-    Thousands of items fall into a few hundred rows, so a program over items shrinks to one over rows.
+    Thousands of items fall into a few hundred rows, so a program over items shrinks to one over
+    rows.
     `matrix[r, j]` is 1 where row r has category j, `row_of_item[i]` the row of item i, `sizes[r]`
     how many items share row r.
     """
@@ -34,13 +35,13 @@ class CategoryRows:
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Items in the order of their ids; unknown years are 0; `popularity` is public knowledge or None.
+    """Items in order of their ids; unknown years are 0; `popularity` is public knowledge or None.
 
     `indices[indptr[i]:indptr[i + 1]]` are the categories of item i as positions in `categories`.
 
-    >>> films = Catalogue.from_columns([1, 2], ["Heat (1995)", "Up (2009)"], ["Crime", "Comedy|Crime"])
+    >>> films = Catalogue.from_columns([1, 2], ["Heat (1995)", "Up (2009)"], ["Crime", "Art|Crime"])
     >>> films.categories, films.years.tolist(), films.categories_of(1)
-    (('Comedy', 'Crime'), [1995, 2009], ('Comedy', 'Crime'))
+    (('Art', 'Crime'), [1995, 2009], ('Art', 'Crime'))
     """
 
     item_ids: npt.NDArray[Any]
@@ -61,8 +62,8 @@ class Catalogue:
 
     @classmethod
     def from_table(cls, table: pa.Table) -> Self:
-        """From the columns `item_id, title, genres` ('|' between genres), and where known `year` and
-        `popularity`; other columns are kept as they are in `extra`."""
+        """From the columns `item_id, title, genres` ('|' between genres) and, where known, `year`
+        and `popularity`; other columns are kept as they are in `extra`."""
         for name in ("item_id", "title", "genres"):
             if name not in table.column_names:
                 raise InputError(
@@ -73,9 +74,11 @@ class Catalogue:
             raise InputError("the catalogue is empty; give at least one item")
         ids = np.asarray(table["item_id"].to_pylist())
         if ids.dtype == object or ids.dtype.kind == "f":
-            missing = table["item_id"].to_pylist().index(None) + 1 if table["item_id"].null_count else 1
+            missing = (
+                table["item_id"].to_pylist().index(None) + 1 if table["item_id"].null_count else 1
+            )
             raise InputError(
-                f"the catalogue's row {missing} has no usable item_id; ids are whole numbers or text"
+                f"the catalogue's row {missing} has no usable item_id; give whole numbers or text"
             )
         order = np.argsort(ids, kind="stable")
         ids = ids[order]
@@ -117,8 +120,8 @@ class Catalogue:
         """The columns it was made from."""
         genres = ["|".join(self.categories_of(i)) for i in range(len(self))]
         table = pa.table({"item_id": self.item_ids, "title": list(self.titles), "genres": genres})
-        for name in self.extra.column_names if self.extra is not None else ():
-            table = table.append_column(name, self.extra[name])
+        for name, column in zip(*_columns(self.extra), strict=True):
+            table = table.append_column(name, column)
         return table
 
     def positions(self, item_ids: Any) -> npt.NDArray[np.int64]:
@@ -159,6 +162,10 @@ class Catalogue:
         for row, own in enumerate(members):
             matrix[row, own] = 1
         return CategoryRows(matrix, row_of_item, np.bincount(row_of_item, minlength=len(members)))
+
+
+def _columns(table: pa.Table | None) -> tuple[list[str], list[Any]]:
+    return ([], []) if table is None else (table.column_names, table.columns)
 
 
 def _genres(text: str | None) -> set[str]:

@@ -69,7 +69,7 @@ def load_dataset(name: str | Path, *, scale: Scale | None = None) -> Dataset:
         found = available()
         if str(name) not in found:
             raise InputError(
-                f"there is no data set {str(name)!r}: not a path, and not among {', '.join(found)}. "
+                f"there is no data set {str(name)!r}: not a path nor among {', '.join(found)}. "
                 "Give a folder or file, or set EPICREC_DATA to the folder that holds it"
             )
         path = found[str(name)] or path
@@ -97,13 +97,13 @@ def load_catalogue(name: str | Path) -> Catalogue:
     items = items_file(path) if path.is_dir() else path
     if items is None or not items.exists():
         raise InputError(
-            f"there is no catalogue {str(name)!r}; give a file or folder with item_id, title, genres"
+            f"there is no catalogue {str(name)!r}; name one that has item_id, title, genres"
         )
     return Catalogue.from_table(read_items_table(items))
 
 
 def write_dataset(dataset: Dataset, folder: str | Path, *, mapped: bool = False) -> None:
-    """Write `ratings.parquet` (or mapped columns, which open without being read) and `items.parquet`."""
+    """Write `items.parquet` and `ratings.parquet`, or mapped columns, which open unread."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if mapped:
@@ -134,7 +134,9 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         "rating_sd": float(ratings.values.std(dtype=np.float64)) if ratings.scale else None,
         "history_median": float(np.median(counts)),
         "history_max": int(counts.max()),
-        "share_of_top_tenth": float(popularity[: max(1, len(popularity) // 10)].sum() / len(ratings)),
+        "share_of_top_tenth": float(
+            popularity[: max(1, len(popularity) // 10)].sum() / len(ratings)
+        ),
         "density": len(ratings) / (ratings.n_users * ratings.n_items),
         "probe": int(ratings.probe.sum()) if ratings.probe is not None else None,
     }

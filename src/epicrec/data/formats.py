@@ -1,4 +1,4 @@
-"""Formats: the files that ratings and catalogues come in, read into tables with our column names."""
+"""Formats: the files that ratings and catalogues come in, as tables with our column names."""
 
 from __future__ import annotations
 
@@ -13,13 +13,20 @@ import pyarrow.parquet as pa_parquet
 
 from epicrec.errors import InputError
 
-_COLUMN_NAMES = {"userid": "user_id", "movieid": "item_id", "itemid": "item_id", "movie_id": "item_id"}
-_ML_100K_GENRES = (
-    "unknown|Action|Adventure|Animation|Children's|Comedy|Crime|Documentary|Drama|Fantasy|Film-Noir|"
-    "Horror|Musical|Mystery|Romance|Sci-Fi|Thriller|War|Western"
-).split("|")
+_COLUMN_NAMES = {
+    "userid": "user_id",
+    "movieid": "item_id",
+    "itemid": "item_id",
+    "movie_id": "item_id",
+}
+_ML_100K_GENRES = [
+    "unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary",
+    "Drama", "Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi",
+    "Thriller", "War", "Western",
+]  # fmt: skip
 _RATING_FILES = (
-    "ratings.parquet", "ratings.csv", "ratings.dat", "u.data", "training_set", "combined_data_1.txt",
+    "ratings.parquet", "ratings.csv", "ratings.dat", "u.data", "training_set",
+    "combined_data_1.txt",
 )  # fmt: skip
 _ITEM_FILES = (
     "items.parquet", "items.csv", "movies.csv", "movies.dat", "u.item", "movie_titles.csv",
@@ -38,7 +45,7 @@ def items_file(folder: Path) -> Path | None:
 
 
 def read_ratings_table(path: Path) -> pa.Table:
-    """Parquet, CSV, MovieLens `.dat` and `u.data`, Netflix text (`training_set`, `combined_data_N.txt`)."""
+    """Parquet, CSV, MovieLens `.dat` and `u.data`, Netflix `training_set` or `combined_data_N`."""
     names = ["user_id", "item_id", "rating", "timestamp"]
     if path.is_dir() or path.name.startswith(("mv_", "combined_data_")):
         return _read_netflix(path)
@@ -96,7 +103,9 @@ def _read_csv(source: object, delimiter: str, names: list[str] | None) -> pa.Tab
     return pa_csv.read_csv(
         source,
         read_options=pa_csv.ReadOptions(column_names=names),
-        parse_options=pa_csv.ParseOptions(delimiter=delimiter, quote_char=quote, newlines_in_values=names is None),
+        parse_options=pa_csv.ParseOptions(
+            delimiter=delimiter, quote_char=quote, newlines_in_values=names is None
+        ),
     )
 
 
@@ -123,7 +132,9 @@ def _read_netflix(path: Path) -> pa.Table:
         files = [path]
     tables = [table for file in files for table in _netflix_blocks(file)]
     if not tables:
-        raise InputError(f"{path} holds no Netflix ratings; expected blocks of 'item:' and 'user,rating,date'")
+        raise InputError(
+            f"{path} holds no Netflix ratings; expected blocks of 'item:' and 'user,rating,date'"
+        )
     return pa.concat_tables(tables)
 
 
@@ -136,4 +147,6 @@ def _netflix_blocks(file: Path) -> Iterator[pa.Table]:
             table = _read_csv(io.BytesIO(lines), ",", ["user_id", "rating", "timestamp"])
         except pa.ArrowException as error:
             raise InputError(f"cannot read {file}, item {item.decode()}: {error}") from error
-        yield table.append_column("item_id", pa.repeat(pa.scalar(int(item), pa.int32()), len(table)))
+        yield table.append_column(
+            "item_id", pa.repeat(pa.scalar(int(item), pa.int32()), len(table))
+        )

@@ -65,9 +65,10 @@ class Ratings:
     """Ratings as compressed sparse rows, one row a user, in order of item within the row.
 
     `items[indptr[u]:indptr[u + 1]]` are the items of the user `user_ids[u]` as positions in
-    `item_ids`, and `values` their ratings. A `scale` of None means a history: what was seen, not how
-    it was rated; its values are all 1. The vocabularies may name users and items without ratings,
-    and a part made with `select` keeps them, so positions mean the same on both sides of a split.
+    `item_ids`, and `values` their ratings. A `scale` of None means a history: what was seen, not
+    how it was rated; its values are all 1. The vocabularies may name users and items without
+    ratings, and a part made with `select` keeps them, so positions mean the same on both sides of a
+    split.
 
     >>> ratings = Ratings.from_columns(["ann", "bob", "ann"], [10, 10, 30], [4, 2, 5])
     >>> len(ratings), ratings.user_ids.tolist(), ratings.item_ids.tolist()
@@ -167,7 +168,9 @@ class Ratings:
     def __repr__(self) -> str:
         what = "ratings" if self.scale else "history entries"
         scale = f", {self.scale}" if self.scale else ""
-        return f"Ratings({len(self):,} {what}, {self.n_users:,} users, {self.n_items:,} items{scale})"
+        return (
+            f"Ratings({len(self):,} {what}, {self.n_users:,} users, {self.n_items:,} items{scale})"
+        )
 
     @property
     def n_users(self) -> int:
@@ -328,7 +331,9 @@ def find(vocabulary: Array, ids: Sequence[Any] | Array) -> npt.NDArray[np.int64]
 
 def _numbers(ids: Array) -> Array:
     """Ids typed on a command line are text; a vocabulary of numbers wants them as numbers."""
-    return np.array([int(i) if str(i).lstrip("-").isdigit() else np.iinfo(np.int64).min for i in ids])
+    return np.array(
+        [int(i) if str(i).lstrip("-").isdigit() else np.iinfo(np.int64).min for i in ids]
+    )
 
 
 def _arrow(column: Any) -> Any:
@@ -364,15 +369,14 @@ def _checked_values(
         if bad is not None:
             raise InputError(f"row {bad + 1}: the rating is {name}; drop such rows or fill them")
     if scale is None:
-        for known in KNOWN_SCALES:
-            bad = _first(values, lambda part, known=known: ~known.holds(part))
-            if bad is None:
-                return values, known
+        scale = next((s for s in KNOWN_SCALES if _first_off(values, s) is None), None)
+    if scale is None:
+        bad = _first_off(values, KNOWN_SCALES[-1]) or 0
         raise InputError(
             f"row {bad + 1}: rating {values[bad]:g} fits no scale known here; "
             "pass the scale, such as Scale(0, 100, 1) or --scale 0:100:1"
         )
-    bad = _first(values, lambda part: ~scale.holds(part))
+    bad = _first_off(values, scale)
     if bad is not None:
         raise InputError(
             f"row {bad + 1}: rating {values[bad]:g} is off the scale {scale}; "
@@ -388,6 +392,10 @@ def _first(values: Array, wrong: Callable[[Array], Array]) -> int | None:
         if found.size:
             return start + int(found[0])
     return None
+
+
+def _first_off(values: Array, scale: Scale) -> int | None:
+    return _first(values, lambda part: ~scale.holds(part))
 
 
 def _encode(table: pa.Table, name: str) -> tuple[Array, npt.NDArray[np.int32]]:
@@ -446,7 +454,9 @@ def _optional(table: pa.Table, name: str, dtype: np.dtype[Any]) -> Array | None:
     try:
         return np.asarray(column.to_numpy()).astype(dtype, copy=True)
     except (TypeError, ValueError) as error:
-        raise InputError(f"the column {name} is not numeric: {error}. Give whole numbers") from error
+        raise InputError(
+            f"the column {name} is not numeric: {error}. Give whole numbers"
+        ) from error
 
 
 def _canonical_order(users: Array, items: Array) -> npt.NDArray[np.int64] | None:

@@ -20,7 +20,7 @@ def split_random(ratings: Ratings, fraction: float, *, seed: int) -> Split:
 
 
 def split_per_user(ratings: Ratings, fraction: float, *, seed: int) -> Split:
-    """Hold out `fraction` of each user's ratings, rounded down, so that everyone keeps a history."""
+    """Hold out `fraction` of each user's ratings, rounded down: everyone keeps a history."""
     _check_fraction(fraction)
     order = np.lexsort((np.random.default_rng(seed).random(len(ratings)), ratings.users))
     return _hold_out_first(ratings, order, (fraction * ratings.user_counts).astype(np.int64))

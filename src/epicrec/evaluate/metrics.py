@@ -14,13 +14,16 @@ Integers = npt.NDArray[np.integer]
 def rating_metrics(predicted: Floats, actual: Floats) -> dict[str, float]:
     """Errors over all held-out ratings, with `e = predicted - actual`.
 
-    `MSE = mean(e²)`, `RMSE = √MSE`, `MAE = mean |e|`. A missing prediction is an error, never left out.
+    `MSE = mean(e²)`, `RMSE = √MSE`, `MAE = mean |e|`. A missing prediction is
+    an error, never left out.
 
     >>> rating_metrics(np.array([3.0, 5.0]), np.array([4.0, 5.0]))["mae"]
     0.5
     """
     if len(predicted) != len(actual) or len(actual) == 0:
-        raise InputError(f"{len(predicted)} predictions do not answer {len(actual)} held-out ratings")
+        raise InputError(
+            f"{len(predicted)} predictions do not answer {len(actual)} held-out ratings"
+        )
     missing = np.flatnonzero(~np.isfinite(predicted))
     if missing.size:
         raise InputError(

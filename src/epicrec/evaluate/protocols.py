@@ -83,9 +83,11 @@ def make_model(
 def evaluate_rating(
     model: Recommender, train: Ratings, test: Ratings
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Predict the held-out ratings: RMSE, MAE, MSE, and the seconds that fitting and asking took."""
+    """Predict the held-out ratings: the errors, and the seconds that fitting and asking took."""
     if test.scale is None:
-        raise InputError("the protocol 'rating' needs ratings; use the protocol 'topn' for histories")
+        raise InputError(
+            "the protocol 'rating' needs ratings; use the protocol 'topn' for histories"
+        )
     start = time.perf_counter()
     model.fit(train)
     fitted = time.perf_counter()
@@ -157,9 +159,11 @@ def evaluate(
     """
     if protocol not in ("rating", "topn"):
         raise InputError(f"there is no protocol {protocol!r} for {method}; use 'rating' or 'topn'")
-    if feedback is None and protocol == "topn" and "feedback" in inspect.signature(
-        model_class(method)
-    ).parameters:
+    if (
+        feedback is None
+        and protocol == "topn"
+        and "feedback" in inspect.signature(model_class(method)).parameters
+    ):
         feedback = "implicit"
     model = make_model(
         method, epsilon=epsilon, delta=delta, unit=unit, feedback=feedback,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 from epicrec.errors import InputError
 from epicrec.models.base import Recommender, load
@@ -31,6 +30,5 @@ def model_class(method: str) -> type[Recommender]:
     if method not in MODELS:
         raise InputError(f"there is no method {method!r}; choose from {', '.join(MODELS)}")
     module, name = MODELS[method].split(":")
-    found: Any = getattr(import_module(f"epicrec.models.{module}"), name)
-    assert issubclass(found, Recommender)
+    found: type[Recommender] = getattr(import_module(f"epicrec.models.{module}"), name)
     return found

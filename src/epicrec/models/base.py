@@ -204,7 +204,9 @@ class Recommender(ABC):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "item_ids_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(ratings) first")
+            raise NotFittedError(
+                f"this {type(self).__name__} is not fitted; call fit(ratings) first"
+            )
 
     def _suitable(self, ratings: Ratings) -> Ratings:
         if self.feedback == "implicit":
@@ -230,7 +232,9 @@ class Recommender(ABC):
                 raise _unknown_user(ids[np.argmin(at)])
             return self.histories_.users_at(at)
         if not isinstance(users, Ratings):
-            users = Ratings.from_frame(users, scale=self.scale_ if self.feedback == "explicit" else None)
+            users = Ratings.from_frame(
+                users, scale=self.scale_ if self.feedback == "explicit" else None
+            )
         return self._suitable(users).with_items(self.item_ids_)
 
     def _blocks(self, histories: Ratings) -> Iterator[tuple[Ratings, int, int]]:
@@ -243,7 +247,12 @@ class Recommender(ABC):
             report("scoring users", stop, histories.n_users)
 
     def _top(
-        self, block: Ratings, start: int, n: int, exclude_seen: bool, excluded: npt.NDArray[np.bool_]
+        self,
+        block: Ratings,
+        start: int,
+        n: int,
+        exclude_seen: bool,
+        excluded: npt.NDArray[np.bool_],
     ) -> tuple[Positions, Positions, Floats, Positions]:
         """The rows, items, scores and ranks of the best items of a block of histories."""
         scores = np.array(self._scores(block), copy=True)
@@ -251,8 +260,10 @@ class Recommender(ABC):
         if exclude_seen:
             scores[block.users, block.items] = -np.inf
         n = min(n, scores.shape[1])
-        best = np.argpartition(-scores, n - 1, axis=1)[:, :n] if n < scores.shape[1] else (
-            np.broadcast_to(np.arange(n), scores.shape)
+        best = (
+            np.argpartition(-scores, n - 1, axis=1)[:, :n]
+            if n < scores.shape[1]
+            else (np.broadcast_to(np.arange(n), scores.shape))
         )
         value = np.take_along_axis(scores, best, axis=1)
         order = np.lexsort((best, -value), axis=1)  # ties go to the smaller position
@@ -279,7 +290,9 @@ def load(path: str | Path) -> Recommender:
     from epicrec.models import MODELS, model_class
 
     if meta["method"] not in MODELS:
-        raise InputError(f"{path} holds a {meta['method']!r} model, which this version does not know")
+        raise InputError(
+            f"{path} holds a {meta['method']!r} model, which this version does not know"
+        )
     return model_class(meta["method"])(**meta["parameters"])._restore(meta, arrays)
 
 

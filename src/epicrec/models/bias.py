@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from epicrec.data import Ratings
@@ -62,6 +60,6 @@ def item_means(ratings: Ratings, damping: float) -> tuple[float, Floats]:
 
 def user_means(histories: Ratings, offsets: Floats, damping: float) -> Floats:
     """Each history's damped mean above the item offsets (0 for an empty history)."""
-    residuals: Any = histories.values - offsets[histories.items]
+    residuals = histories.values - offsets[histories.items]
     sums = np.bincount(histories.users, residuals, minlength=histories.n_users)
-    return sums / np.maximum(histories.user_counts + damping, 1e-12)
+    return sums.astype(np.float64) / np.maximum(histories.user_counts + damping, 1e-12)

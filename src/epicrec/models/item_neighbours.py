@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numba
 import numpy as np
@@ -14,6 +15,8 @@ from epicrec.models.base import Feedback, Floats, Positions, Recommender
 from epicrec.models.bias import item_means, user_means
 from epicrec.progress import report
 
+Array = npt.NDArray[Any]
+
 _ITEMS_AT_ONCE = 512
 
 
@@ -24,8 +27,8 @@ class ItemKNN(Recommender):
     `s_ij = Σ_u e_ui e_uj / (‖e_i‖ ‖e_j‖) · n_ij / (n_ij + shrinkage)` and
     `r̂_ui = b_ui + Σ_j s_ij e_uj / (Σ_j |s_ij| + ridge)` over the k nearest items j of the history.
 
-    Implicit: `s_ij = n_ij / √(n_i n_j)` and `score_i = Σ_j s_ji` over all items j of the history whose
-    `kept` nearest hold i.
+    Implicit: `s_ij = n_ij / √(n_i n_j)` and `score_i = Σ_j s_ji` over all items j of the history
+    whose `kept` nearest hold i.
     """
 
     def __init__(
@@ -65,7 +68,13 @@ class ItemKNN(Recommender):
     def _scores(self, histories: Ratings) -> Floats:
         residuals = self._residuals(histories)
         out = np.zeros((histories.n_users, histories.n_items), np.float32)
-        arguments = (histories.indptr, histories.items, residuals, self.neighbours_, self.similarities_)
+        arguments = (
+            histories.indptr,
+            histories.items,
+            residuals,
+            self.neighbours_,
+            self.similarities_,
+        )
         if self.feedback == "implicit":
             _sum_similar(*arguments, out)
             return out
@@ -77,7 +86,13 @@ class ItemKNN(Recommender):
             return super()._predict(histories, rows, items)
         out = np.zeros(len(rows), np.float32)
         residuals = self._residuals(histories)
-        arguments = (histories.indptr, histories.items, residuals, self.neighbours_, self.similarities_)
+        arguments = (
+            histories.indptr,
+            histories.items,
+            residuals,
+            self.neighbours_,
+            self.similarities_,
+        )
         _average_similar_pairs(*arguments, self.k, self.ridge, rows, items, out)
         return self._baseline(histories)[rows] + self.item_bias_[items] + out
 
@@ -124,9 +139,19 @@ def nearest_items(
 
 @numba.njit(nogil=True, cache=True)
 def _nearest(
-    first, last, starts, raters, rater_values, indptr, items, values, norms, shrinkage,
-    neighbours, similarities,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+    first: int,
+    last: int,
+    starts: Array,
+    raters: Array,
+    rater_values: Array,
+    indptr: Array,
+    items: Array,
+    values: Array,
+    norms: Array,
+    shrinkage: float,
+    neighbours: Array,
+    similarities: Array,
+) -> None:
     n_items, kept = len(norms), neighbours.shape[1]
     products, together = np.zeros(n_items, np.float64), np.zeros(n_items, np.int32)
     touched, found = np.empty(n_items, np.int64), np.empty(n_items, np.float64)
@@ -168,7 +193,14 @@ def _nearest(
 
 
 @numba.njit(nogil=True, cache=True)
-def _sum_similar(indptr, items, residuals, neighbours, similarities, out):  # type: ignore[no-untyped-def]
+def _sum_similar(
+    indptr: Array,
+    items: Array,
+    residuals: Array,
+    neighbours: Array,
+    similarities: Array,
+    out: Array,
+) -> None:
     for user in range(len(indptr) - 1):
         for at in range(indptr[user], indptr[user + 1]):
             j = items[at]
@@ -180,7 +212,9 @@ def _sum_similar(indptr, items, residuals, neighbours, similarities, out):  # ty
 
 
 @numba.njit(nogil=True, cache=True)
-def _average(item, rated, neighbours, similarities, k, ridge):  # type: ignore[no-untyped-def]
+def _average(
+    item: int, rated: Array, neighbours: Array, similarities: Array, k: int, ridge: float
+) -> float:
     """The mean residual of the item's k nearest rated items; NaN marks an unrated one."""
     total, weight, used = 0.0, ridge, 0
     for rank in range(neighbours.shape[1]):
@@ -195,7 +229,16 @@ def _average(item, rated, neighbours, similarities, k, ridge):  # type: ignore[n
 
 
 @numba.njit(nogil=True, cache=True)
-def _average_similar(indptr, items, residuals, neighbours, similarities, k, ridge, out):  # type: ignore[no-untyped-def]
+def _average_similar(
+    indptr: Array,
+    items: Array,
+    residuals: Array,
+    neighbours: Array,
+    similarities: Array,
+    k: int,
+    ridge: float,
+    out: Array,
+) -> None:
     rated = np.full(out.shape[1], np.nan, np.float32)
     for user in range(len(indptr) - 1):
         own = items[indptr[user] : indptr[user + 1]]
@@ -207,8 +250,17 @@ def _average_similar(indptr, items, residuals, neighbours, similarities, k, ridg
 
 @numba.njit(nogil=True, cache=True)
 def _average_similar_pairs(
-    indptr, items, residuals, neighbours, similarities, k, ridge, rows, wanted, out
-):  # type: ignore[no-untyped-def]
+    indptr: Array,
+    items: Array,
+    residuals: Array,
+    neighbours: Array,
+    similarities: Array,
+    k: int,
+    ridge: float,
+    rows: Array,
+    wanted: Array,
+    out: Array,
+) -> None:
     rated = np.full(len(neighbours), np.nan, np.float32)
     at = 0
     for user in range(len(indptr) - 1):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
 
 import numba
 import numpy as np
@@ -13,6 +15,8 @@ from epicrec.data import Ratings
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback, Floats, Recommender
 from epicrec.models.bias import user_means
+
+Array = npt.NDArray[Any]
 
 
 class Avg(Recommender):
@@ -64,7 +68,12 @@ class _UserBased(Recommender):
         )  # fmt: skip
         edges = np.linspace(0, histories.n_users, 4 * (os.cpu_count() or 1) + 1).astype(int)
         with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda span: _score_users(*span, *arguments), zip(edges, edges[1:], strict=False)))
+            list(
+                pool.map(
+                    lambda span: _score_users(*span, *arguments),
+                    pairwise(edges),
+                )
+            )
         return out if implicit else out + means[:, None]
 
     def _means(self, histories: Ratings) -> Floats:
@@ -94,7 +103,7 @@ class Pcc(_UserBased):
 
 
 class Cos(_UserBased):
-    """All users as neighbours, weighted by the cosine of their rating vectors (Yang et al., (9))."""
+    """All users as neighbours, weighted by the cosine of their ratings (Yang et al., (9))."""
 
     def __init__(self) -> None:
         pass
@@ -147,9 +156,25 @@ def plain_means(histories: Ratings, otherwise: float) -> Floats:
 
 @numba.njit(nogil=True, cache=True)
 def _score_users(
-    first, last, indptr, items, compared, known_indptr, known_items, known_compared, known_residuals,
-    item_starts, raters, rater_users, common_only, shrinkage, k, ridge, implicit, out,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+    first: int,
+    last: int,
+    indptr: Array,
+    items: Array,
+    compared: Array,
+    known_indptr: Array,
+    known_items: Array,
+    known_compared: Array,
+    known_residuals: Array,
+    item_starts: Array,
+    raters: Array,
+    rater_users: Array,
+    common_only: bool,
+    shrinkage: float,
+    k: int,
+    ridge: float,
+    implicit: bool,
+    out: Array,
+) -> None:
     n_known, n_items = len(known_indptr) - 1, out.shape[1]
     dot, own_square, their_square = np.zeros(n_known), np.zeros(n_known), np.zeros(n_known)
     common, weight = np.zeros(n_known, np.int64), np.zeros(n_known)
@@ -175,7 +200,9 @@ def _score_users(
             scale = own_square[user] * their_square[user] if common_only else square * whole[user]
             weight[user] = 0.0
             if common[user] > 0 and scale > 0:
-                weight[user] = dot[user] / np.sqrt(scale) * common[user] / (common[user] + shrinkage)
+                weight[user] = (
+                    dot[user] / np.sqrt(scale) * common[user] / (common[user] + shrinkage)
+                )
         if k > 0:  # keep the k largest positive weights
             weight = np.maximum(weight, 0.0)
             if k < n_known:

@@ -1,0 +1,96 @@
+"""Protocols: the right split, the right questions, honest results."""
+
+import json
+
+import numpy as np
+import pytest
+
+from epicrec.data import Dataset, Ratings, load_dataset
+from epicrec.errors import InputError
+from epicrec.evaluate import evaluate, evaluate_topn, make_model
+from epicrec.models import Recommender
+
+
+@pytest.fixture(scope="module")
+def films_data() -> Dataset:
+    return load_dataset("films")
+
+
+class Oracle(Recommender):
+    """Knows the whole truth: its lists must be judged perfect."""
+
+    feedback = "implicit"
+
+    def __init__(self, truth: Ratings) -> None:
+        self.truth = truth
+
+    def _fit(self, ratings: Ratings) -> None:
+        pass
+
+    def _scores(self, histories: Ratings):
+        own = self.truth.users_at(self.truth.positions(histories.user_ids))
+        return np.asarray(own.csr().todense()) + 0.0
+
+
+def test_an_oracle_is_perfect(viewers: Ratings) -> None:
+    from epicrec.data import split_per_user
+
+    train, test = split_per_user(viewers, 0.3, seed=0)
+    metrics, _ = evaluate_topn(Oracle(viewers), train, test, n=3)
+    assert metrics["ndcg"] == pytest.approx(1)
+    liked = test.select(test.values >= 5)
+    metrics, _ = evaluate_topn(Oracle(viewers), train, test, n=3, relevant_from=5)
+    assert metrics["users"] == (liked.user_counts > 0).sum()
+    metrics, _ = evaluate_topn(Oracle(viewers), train, test, max_users=10)
+    assert metrics["users"] == 10
+
+
+def test_result_is_json_and_repeatable(films_data) -> None:
+    one, two = (evaluate("bias", films_data, seed=3) for _ in range(2))
+    assert one.metrics == two.metrics
+    assert evaluate("bias", films_data, seed=4).metrics != one.metrics
+    as_json = json.loads(json.dumps(one.to_dict()))
+    assert set(as_json) >= {"method", "data", "guarantee", "metrics", "seconds", "peak_rss_mb"}
+    assert set(as_json["seconds"]) == {"fit", "predict"}
+    assert as_json["guarantee"]["status"] == "none"
+
+
+def test_topn_uses_implicit_feedback_where_it_can(films_data) -> None:
+    assert evaluate("item-knn", films_data, protocol="topn").settings["feedback"] == "implicit"
+    assert evaluate("item-knn", films_data).settings["feedback"] == "explicit"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "nothing"}, "no method 'nothing'"),
+        ({"method": "bias", "epsilon": 1.0}, "bias has no private version"),
+        ({"method": "bias", "settings": {"depth": 3}}, "no setting 'depth'.*damping"),
+        ({"method": "bias", "protocol": "magic"}, "no protocol 'magic'"),
+        ({"method": "bias", "test_fraction": 1.5}, "between 0 and 1"),
+        ({"method": "bias", "protocol": "topn", "n": 0}, "at least 1"),
+    ],
+)
+def test_bad_options(films_data, options, message) -> None:
+    with pytest.raises(InputError, match=message):
+        evaluate(options.pop("method"), films_data, **options)
+
+
+def test_settings_reach_the_model() -> None:
+    assert make_model("bias", settings={"damping": 9}).parameters() == {"damping": 9}
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize(
+    ("method", "data", "fraction", "seed", "bar"),
+    [
+        ("item-knn", "ml-100k", 0.2, 42, 0.93),
+        ("svd", "ml-100k", 0.2, 42, 0.93),
+        ("bias", "ml-100k", 0.2, 42, 0.955),
+        ("svd", "ml-1m", 0.1, 42, 0.860),
+    ],
+)
+def test_rmse_on_movielens(real_data, method, data, fraction, seed, bar) -> None:
+    dataset = load_dataset(real_data / data)
+    result = evaluate(method, dataset, test_fraction=fraction, seed=seed)
+    assert result.metrics["rmse"] <= bar
