@@ -27,7 +27,7 @@ class GuaranteeContract:
     def test_guarantee_is_well_formed(self, guaranteed: Any) -> None:
         guarantee = guaranteed.guarantee
         assert isinstance(guarantee, Guarantee)
-        assert 0 < guarantee.epsilon <= inf
+        assert 0 <= guarantee.epsilon <= inf
         assert 0 <= guarantee.delta < 1
         assert isinf(guarantee.epsilon) == (guarantee.status == "none")
         if guarantee.unit == "rating value":

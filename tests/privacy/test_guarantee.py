@@ -59,10 +59,9 @@ def test_cannot_be_altered():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"epsilon": 0}, "epsilon must be above 0"),
-        ({"epsilon": -1}, "epsilon must be above 0"),
-        ({"epsilon": nan}, "epsilon must be above 0"),
-        ({"epsilon": "1"}, "epsilon must be above 0"),
+        ({"epsilon": -1}, "epsilon must be at least 0"),
+        ({"epsilon": nan}, "epsilon must be at least 0"),
+        ({"epsilon": "1"}, "epsilon must be at least 0"),
         ({"epsilon": inf}, "infinite epsilon"),
         ({"status": "none"}, "infinite epsilon"),
         ({"delta": 1}, "delta must be"),

@@ -1,4 +1,4 @@
-"""Protocols: split, fit, ask, measure; one function from a method's name to a result."""
+"""Protocols: split, fit, ask, measure."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def evaluate_topn(
     return metrics | {"users": len(judged)}, seconds
 
 
-def evaluate(
+def evaluate_model(
     method: str,
     dataset: Dataset,
     *,
@@ -157,8 +157,6 @@ def evaluate(
     over all ratings for `rating`, within each user's for `topn`. The seed also fixes the noise of a
     private method, so the result is repeatable, and its guarantee says that it is not private.
     """
-    if protocol not in ("rating", "topn"):
-        raise InputError(f"there is no protocol {protocol!r} for {method}; use 'rating' or 'topn'")
     if (
         feedback is None
         and protocol == "topn"

@@ -62,4 +62,4 @@ def user_means(histories: Ratings, offsets: Floats, damping: float) -> Floats:
     """Each history's damped mean above the item offsets (0 for an empty history)."""
     residuals = histories.values - offsets[histories.items]
     sums = np.bincount(histories.users, residuals, minlength=histories.n_users)
-    return sums.astype(np.float64) / np.maximum(histories.user_counts + damping, 1e-12)
+    return np.asarray(sums / np.maximum(histories.user_counts + damping, 1e-12))

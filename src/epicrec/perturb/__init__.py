@@ -6,9 +6,13 @@ Names are loaded when first used, so that importing this package imports nothing
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from epicrec.errors import InputError
+
 if TYPE_CHECKING:
+    from epicrec.data import Catalogue
     from epicrec.perturb.epicrec import MEpicRec, SEpicRec
     from epicrec.perturb.levels import LEVELS, parse_level, parse_levels
     from epicrec.perturb.prior import Prior
@@ -24,20 +28,44 @@ _MODULES = {
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
+PERTURBERS = {"s-epicrec": "SEpicRec", "m-epicrec": "MEpicRec"}
+"""Methods that release a history over a catalogue, by name; `perturber_class` gives the class."""
+
 __all__ = [
     "LEVELS",
+    "PERTURBERS",
     "MEpicRec",
     "Odds",
     "Prior",
     "Release",
     "SEpicRec",
     "Stream",
+    "make_perturber",
     "odds",
     "odds_of",
     "parse_level",
     "parse_levels",
+    "perturber_class",
     "release_through",
 ]
+
+
+def make_perturber(method: str, catalogue: Catalogue, **options: Any) -> Any:
+    """The perturber behind a method name; an option it does not have is an error."""
+    cls = perturber_class(method)
+    known = {name for name, field in signature(cls).parameters.items() if name != "catalogue"}
+    for name in [name for name, value in options.items() if name not in known and value]:
+        raise InputError(f"{method} has no setting {name!r}; its settings are: {', '.join(known)}")
+    chosen = {name: value for name, value in options.items() if value is not None and name in known}
+    return cls(catalogue=catalogue, **chosen)
+
+
+def perturber_class(method: str) -> type[SEpicRec] | type[MEpicRec]:
+    """The class behind a method name."""
+    if method not in PERTURBERS:
+        raise InputError(f"there is no method {method!r} here; use one of {', '.join(PERTURBERS)}")
+    found: type[SEpicRec] | type[MEpicRec] = __getattr__(PERTURBERS[method])
+    return found
 
 
 def __getattr__(name: str) -> Any:

@@ -22,21 +22,23 @@ Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.uint8]
 
 _GRID = 2**20  # scales are multiples of 2⁻²⁰: exact as floats, so their JSON is exact too
-_GAP = 1e-10  # relative distance from the optimum
+_GAP = 1e-8  # relative distance from the optimum
 
 
 def maximal_rows(matrix: Rows) -> Rows:
     """The rows that no other row contains: they alone can be the maximum over items."""
-    matrix = np.unique(matrix, axis=0)
+    _, first = np.unique(np.packbits(matrix, axis=1), axis=0, return_index=True)
+    matrix = matrix[first]
     sizes = matrix.sum(axis=1, dtype=np.int64)
     matrix, sizes = matrix[sizes > 0], sizes[sizes > 0]
-    holders = [np.flatnonzero(column) for column in matrix.T]
+    columns = np.ascontiguousarray(matrix.T).astype(np.bool_)
+    holders = [np.flatnonzero(column) for column in columns]
     keep = np.ones(len(matrix), np.bool_)
     for r, row in enumerate(matrix):
         own = np.flatnonzero(row)
         rarest = min((holders[j] for j in own), key=len)
         larger = rarest[sizes[rarest] > sizes[r]]
-        keep[r] = not matrix[np.ix_(larger, own)].all(axis=1).any()
+        keep[r] = not np.logical_and.reduce([columns[j][larger] for j in own]).any()
     return matrix[keep]
 
 
@@ -51,7 +53,7 @@ def optimal_shares(rows: Rows) -> Floats:
     a = a.toarray() if a.nnz > 0.02 * a.shape[0] * a.shape[1] else a
     transposed = a.T.tocsr() if scipy.sparse.issparse(a) else a.T
     w = np.full(rows.shape[1], 0.5 / rows.sum(axis=1, dtype=np.int64).max())
-    weight = 1.0
+    weight = rows.shape[0] / (1 / w).sum()
     while True:
         w = _centre(a, transposed, w, weight)
         if rows.shape[0] / weight < _GAP * (1 / w).sum():
@@ -65,11 +67,13 @@ def _centre(a: Floats, transposed: Floats, w: Floats, weight: float) -> Floats:
         slack = 1 - a @ w
         gradient = transposed @ (1 / slack) - weight / w**2
         curvature = (transposed * (1 / slack**2)) @ a
-        curvature = np.asarray(curvature if isinstance(curvature, np.ndarray) else curvature.todense())
+        curvature = np.asarray(
+            curvature if isinstance(curvature, np.ndarray) else curvature.todense()
+        )
         curvature[np.diag_indices(len(w))] += 2 * weight / w**3
         step = np.linalg.solve(curvature, -gradient)
         decrement = -gradient @ step
-        if decrement < 1e-9:
+        if decrement < 1e-4:
             break
         change, length = a @ step, 1.0
         here = weight * (1 / w).sum() - np.log(slack).sum()

@@ -27,7 +27,9 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Calibration = Literal["category", "lpa", "gs"]
 
-_PUBLIC_SEED = 20161024  # quantification imitates histories; the same budget for the same public data
+_PUBLIC_SEED = (
+    20161024  # quantification imitates histories; the same budget for the same public data
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,9 @@ class _EpicRec:
     def _levels(self, levels: Levels) -> dict[str, Level]:
         raise NotImplementedError
 
-    def release(self, history: Any, levels: Levels = PERTURBED, *, seed: int | None = None) -> Release:
+    def release(
+        self, history: Any, levels: Levels = PERTURBED, *, seed: int | None = None
+    ) -> Release:
         """Draw the release for a history: a sequence of item ids, or a table with `item_id`.
 
         Items outside the catalogue are not released. `seed` replaces the constructor's for this one
@@ -101,9 +105,8 @@ class _EpicRec:
         plan = plan_for(self.catalogue, self._levels(levels), as_published=self.as_published)
         at = self.catalogue.positions(item_ids_of(item_ids))
         known = at >= 0
-        return np.select(
-            [known & plan.clear[at], known & plan.counted[at]], [ALL, PERTURBED], NO
-        ).tolist()
+        clear, counted = known & plan.clear[at], known & plan.counted[at]
+        return [ALL if c else PERTURBED if p else NO for c, p in zip(clear, counted, strict=True)]
 
     # ---- the noisy totals ------------------------------------------------------------------
 
@@ -118,9 +121,7 @@ class _EpicRec:
             rows = plan.catalogue.rows
             counted = rows.row_of_item[items[plan.counted[items]]]
             most = int(plan.tight.sum(axis=1, dtype=np.int64).max())
-            estimate = gs_totals(
-                rows.matrix[np.ix_(counted, plan.noisy)], epsilon, most, rng, seed
-            )
+            estimate = gs_totals(rows.matrix[np.ix_(counted, plan.noisy)], epsilon, most, rng, seed)
             aggregates = dict(zip(names, np.rint(estimate).astype(int).tolist(), strict=True))
             scales = {}
         else:
@@ -187,7 +188,9 @@ class _EpicRec:
 
     def _check(self) -> None:
         if not isinstance(self.catalogue, Catalogue):
-            raise InputError(f"catalogue must be a Catalogue, not a {type(self.catalogue).__name__}")
+            raise InputError(
+                f"catalogue must be a Catalogue, not a {type(self.catalogue).__name__}"
+            )
         if self.epsilon is not None:
             check_epsilon(self.epsilon)
         if self.calibration not in get_args(Calibration):
@@ -238,7 +241,7 @@ class MEpicRec(_EpicRec):
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Stand-in items with the noisy totals they were made from; ε is None where nothing was noised."""
+    """Stand-in items and the noisy totals they were made from; no ε where nothing was noised."""
 
     items: Integers
     epsilon: float | None = None
@@ -260,6 +263,8 @@ def item_ids_of(history: Any) -> npt.NDArray[Any]:
     if isinstance(history, str | bytes):
         raise InputError("a history is a sequence of item ids, not one text; put the ids in a list")
     ids = np.asarray(history if isinstance(history, np.ndarray) else list(history))
-    if ids.ndim != 1 or ids.dtype.kind not in "iuUS" and ids.size:
-        raise InputError("a history is a flat sequence of item ids: whole numbers or text, none missing")
+    if ids.ndim != 1 or (ids.dtype.kind not in "iuUS" and ids.size):
+        raise InputError(
+            "a history is a flat sequence of item ids: whole numbers or text, none missing"
+        )
     return ids if ids.size else np.zeros(0, np.int64)

@@ -57,12 +57,17 @@ def treatments(matrix: npt.NDArray[np.uint8], levels: dict[str, Level]) -> tuple
     if every category of the catalogue is "all release", and withheld otherwise.
     """
     chosen = np.array(list(levels.values()), dtype=object)
-    withheld = matrix[:, chosen == NO].any(axis=1)
-    perturbed = ~withheld & matrix[:, chosen == PERTURBED].any(axis=1)
-    clear = ~withheld & ~perturbed & matrix.any(axis=1)
+    withheld = has_any(matrix, chosen == NO)
+    perturbed = ~withheld & has_any(matrix, chosen == PERTURBED)
+    clear = ~withheld & ~perturbed & np.asarray(matrix.any(axis=1))
     if len(chosen) and (chosen == ALL).all():
         clear[:] = True
     return perturbed, clear
+
+
+def has_any(matrix: npt.NDArray[np.uint8], columns: Mask) -> Mask:
+    """Which rows have one of these categories."""
+    return np.asarray(matrix[:, columns].any(axis=1), dtype=np.bool_)
 
 
 def _some(names: tuple[str, ...]) -> str:

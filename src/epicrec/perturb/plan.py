@@ -1,4 +1,4 @@
-"""Plan: everything about a release that is public, worked out once for a catalogue and its levels."""
+"""Plan: all about a release that is public, worked out once for a catalogue and its levels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from epicrec.data import Catalogue
 from epicrec.perturb.calibrate import category_scales, global_scales, maximal_rows, optimal_shares
-from epicrec.perturb.levels import ALL, NO, PERTURBED, Level, Mask, treatments
+from epicrec.perturb.levels import ALL, NO, PERTURBED, Level, Mask, has_any, treatments
 from epicrec.perturb.prior import Prior, RowPrior
 
 Floats = npt.NDArray[np.float64]
@@ -112,8 +112,8 @@ def _plan(catalogue: Catalogue, levels: dict[str, Level], as_published: bool) ->
     perturbed, clear = treatments(rows.matrix, levels)
     if as_published:
         # every history item is counted, whatever its other categories; see docs/epicrec.md
-        counted = rows.matrix.any(axis=1)
-        sendable = counted & ~rows.matrix[:, chosen == NO].any(axis=1)
+        counted = np.asarray(rows.matrix.any(axis=1))
+        sendable = counted & ~has_any(rows.matrix, chosen == NO)
         exact = np.flatnonzero((chosen == ALL) & rows.matrix.any(axis=0))
     else:
         counted = sendable = perturbed

@@ -41,7 +41,9 @@ class Prior:
     def __post_init__(self) -> None:
         weights = np.asarray(self.weights, dtype=np.float64)
         if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any():
-            raise InputError("a prior's weights are finite numbers of at least 0, one for each item")
+            raise InputError(
+                "a prior's weights are finite numbers of at least 0, one for each item"
+            )
         if not (self.size > 0 and self.spread > 0 and 0 <= self.taste <= 1):
             raise InputError(
                 f"a prior needs size > 0, spread > 0 and taste between 0 and 1, got size "
@@ -64,12 +66,14 @@ class Prior:
 
     @classmethod
     def from_histories(cls, catalogue: Catalogue, histories: Ratings) -> Self:
-        """From the histories of people who made theirs public (never from those to be protected)."""
+        """From histories that are public (never from those that are to be protected)."""
         known = histories.with_items(catalogue.item_ids)
         counts = known.user_counts
         sizes = counts[counts > 0].astype(np.float64)
         if sizes.size == 0:
-            raise InputError("none of these histories has an item of the catalogue; nothing is known")
+            raise InputError(
+                "none of these histories has an item of the catalogue; nothing is known"
+            )
         weights = known.item_counts.astype(np.float64)
         logs = np.log(sizes)
         return cls(

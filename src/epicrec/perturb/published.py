@@ -1,7 +1,7 @@
 """Published: the paper's own way from totals to items, (4.5) and (5.3) with independent rounding.
 
 Used where `as_published` is asked for, and to imitate releases in quantification. Among the many
-solutions of the relaxed program it takes the one with the least Σ d², which treats alike items alike.
+solutions of the relaxed program it takes the one with the least Σ d²: like items, like chances.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from epicrec.perturb.sanitise import fit_rows
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-_EXACTLY = 30.0  # weight of the equality constraints, which can be infeasible, in the least squares
-_TIE = 1e-1
+_EXACTLY = 300.0  # weight of the equalities, which can contradict each other, in the least squares
+_TIE = 1e-3
 
 
 def published_items(
@@ -44,6 +44,9 @@ def _chances(plan: Plan, target: Floats, capacity: Integers) -> Floats:
     weights = np.ones(len(target))
     weights[len(plan.noisy) :] = _EXACTLY
     room = capacity.astype(np.float64)
+    if len(plan.exact):
+        none = len(plan.noisy) + np.flatnonzero(target[len(plan.noisy) :] <= 0)
+        room[np.asarray(plan.matrix[:, none].sum(axis=1)).ravel() > 0] = 0
     matrix = plan.matrix * weights if len(plan.exact) else plan.matrix
     x = fit_rows(matrix, target * weights, room, np.zeros_like(room), room, _TIE)
     return np.asarray(x / np.maximum(room, 1))

@@ -39,12 +39,18 @@ def quantify(
     """The mean of `repeats` searches for ε.
 
     `unit_scales` are the noise scales at ε = 1, `draw_totals` the totals of a made-up history (the
-    noised ones first), and `realise` the noised totals that the items sanitised from a target have. `literal` follows
-    line 7 of Algorithm 2 to the letter; since the error is convex that stops at once (ε = 0.04),
-    and contradicts the paper's text, which is what is followed otherwise.
+    noised ones first), and `realise` the noised totals that the items sanitised from a target have.
+    `literal` follows line 7 of Algorithm 2 to the letter; since the error is convex that stops at
+    once (ε = 0.04), and contradicts the paper's text, which is what is followed otherwise.
     """
     found = [
-        _search(unit_scales * rng.laplace(size=len(unit_scales)), draw_totals(rng), realise, rng, literal)
+        _search(
+            unit_scales * rng.laplace(size=len(unit_scales)),
+            draw_totals(rng),
+            realise,
+            rng,
+            literal,
+        )
         for _ in range(repeats)
     ]
     return float(np.mean(found))

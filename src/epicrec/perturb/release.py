@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import exp, inf
@@ -76,9 +75,9 @@ class Release:
 
 
 def nothing_left() -> Guarantee:
-    """The guarantee of a release that does not depend on the history at all: as good as ε = 0."""
+    """The guarantee of a release that does not depend on the history at all."""
     return Guarantee(
-        epsilon=sys.float_info.min,
+        epsilon=0.0,
         unit="item",
         relation="add or remove one",
         assumes=("Nothing that depends on the history left the device.",),
@@ -89,9 +88,9 @@ def nothing_left() -> Guarantee:
 class Odds:
     """What an observer of the release learns about one item, whatever else they know.
 
-    Whoever guesses from the release whether the item was watched answers "yes" in at most
-    `if_watched` of 100 worlds where it was, when wrongly answering "yes" in `if_not` of 100 where it
-    was not; and from even odds beforehand the release makes them at most `if_watched` % sure.
+    Of worlds where it was watched, an observer who guesses from the release says "watched" in at
+    most the part `if_watched`, if they say it in no more than the part `if_not` of the others.
+    And whoever thought both equally likely is afterwards sure to at most `if_watched`.
     """
 
     epsilon: float
@@ -102,16 +101,17 @@ class Odds:
         if self.epsilon == inf:
             return "It is sent as it is: whoever sees the release knows you watched it."
         return (
-            f"If you watched it, an observer who guesses from the release says so in at most "
-            f"{100 * self.if_watched:.0f} of 100 worlds; if you did not, in {100 * self.if_not:.0f}."
+            f"If you watched it, whoever guesses from the release says so in at most "
+            f"{100 * self.if_watched:.0f} of 100 worlds; if not, in {100 * self.if_not:.0f}."
         )
 
 
 def odds_of(epsilon: float) -> Odds:
     """The odds at a cost of ε: e^ε/(1 + e^ε) against 1/(1 + e^ε).
 
-    >>> print(odds_of(1.0))
-    If you watched it, an observer who guesses from the release says so in at most 73 of 100 worlds; if you did not, in 27.
+    >>> odds = odds_of(1.0)
+    >>> round(odds.if_watched, 2), round(odds.if_not, 2)
+    (0.73, 0.27)
     """
     if not epsilon >= 0:
         raise InputError(f"epsilon must be at least 0, not {epsilon}")

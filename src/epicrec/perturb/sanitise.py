@@ -17,6 +17,7 @@ Counts = npt.NDArray[np.int64]
 
 _TIE = 1e-3  # how little the wish for the usual mixture counts against the totals
 _ITERATIONS = 100
+_SHARPNESS = 4  # stand-ins are drawn by weight to this power: well-known items say more to a filter
 
 
 def fit_rows(
@@ -46,9 +47,10 @@ def fit_rows(
         curvature[np.diag_indices(len(target))] += 1
         step = np.linalg.solve(curvature, -gradient)
         change = matrix @ step
-        length = _line_minimum(float(gradient @ step), float(step @ step), wanted, change, gain, capacity)
+        slope, base = float(gradient @ step), float(step @ step)
+        length = _line_minimum(slope, base, wanted, change, gain, capacity)
         rho, score = rho + length * step, score + length * change
-    return np.clip(usual + gain * score, 0, capacity)
+    return np.asarray(np.clip(usual + gain * score, 0, capacity))
 
 
 def _line_minimum(
@@ -81,7 +83,7 @@ def dense(matrix: Any) -> Floats:
 def round_keeping_totals(
     matrix: Any, x: Floats, target: Floats, capacity: Counts, rng: np.random.Generator
 ) -> Counts:
-    """Whole numbers within 1 of x whose category totals stay as near the target as single steps get.
+    """Whole numbers within 2 of x with category totals as near the target as single steps get.
 
     A systematic random rounding first (unbiased in every row, and its number of items is within 1
     of Σx), then single steps by one item, each the one that lowers the squared error the most.
@@ -111,22 +113,20 @@ def round_keeping_totals(
     return counts.astype(np.int64)
 
 
-def round_independently(x: Floats, capacity: Counts, rng: np.random.Generator) -> Counts:
-    """The paper's rounding: each of a row's items is sent with probability x/capacity."""
-    return rng.binomial(capacity, np.clip(x / np.maximum(capacity, 1), 0, 1)).astype(np.int64)
-
-
 def choose_items(
     counts: Counts, row_of_item: npt.NDArray[np.int64], weights: Floats, rng: np.random.Generator
 ) -> Counts:
-    """Positions of the stand-in items: `counts[r]` of row r, drawn by weight without repetition.
+    """Positions of the stand-in items: `counts[r]` of row r, drawn without repetition, the popular
+    first and foremost.
 
     `row_of_item` is -1 for items that may not be sent. Sorting -log(u)/weight gives the draw.
     """
-    keys = rng.exponential(size=len(weights)) / weights
-    order = np.lexsort((keys, row_of_item))
-    order = order[np.searchsorted(row_of_item[order], 0) :]
-    rows = row_of_item[order]
-    starts = np.searchsorted(rows, np.arange(len(counts)))
-    rank = np.arange(len(rows)) - starts[rows]
-    return np.sort(order[rank < counts[rows]])
+    wanted = np.flatnonzero((row_of_item >= 0) & (counts > 0)[row_of_item])
+    draws = rng.exponential(size=len(weights))[wanted]
+    by_key = np.argsort(np.log(draws) - _SHARPNESS * np.log(weights[wanted]))
+    rows = row_of_item[wanted[by_key]]
+    narrow = rows.astype(np.int16) if len(counts) < 2**15 else rows  # numpy sorts these by radix
+    by_row = np.argsort(narrow, kind="stable")
+    rows = rows[by_row]
+    rank = np.arange(len(rows)) - np.searchsorted(rows, np.arange(len(counts)))[rows]
+    return np.sort(wanted[by_key[by_row]][rank < counts[rows]])

@@ -1,4 +1,4 @@
-"""Streams: releases over time in which each history item is counted once only, and the ledger's part.
+"""Streams: releases over time that count each history item once, and are in a ledger first.
 
 The paper has a single release; a device that releases every week would pay ε each time. Here each
 item enters the noisy totals of exactly one release. Two histories that differ in one item then
@@ -51,9 +51,9 @@ def release_through(
 class Stream:
     """A person's releases over time; levels may change between them.
 
-    `counted` are the ids already in some noisy total: they enter none again. An item withheld so far
-    is still fresh, and one whose categories become "all release" is sent as it is. Store `counted` and
-    `batches` with the ledger, and save them before the release is sent.
+    `counted` are the ids already in some noisy total: they enter none again. An item withheld so
+    far is still fresh, and one whose categories become "all release" is sent as it is. Store
+    `counted` and `batches` with the ledger, and save them before the release is sent.
     """
 
     perturber: SEpicRec | MEpicRec
@@ -68,11 +68,13 @@ class Stream:
         fresh = [i for i, t in zip(ids.tolist(), treated, strict=True) if self._enters(i, t)]
         self.batches += 1
         release = release_through(
-            self.ledger, self.perturber, _same_type(fresh, ids), levels, group=f"batch {self.batches}"
+            self.ledger,
+            self.perturber,
+            _same_type(fresh, ids),
+            levels,
+            group=f"batch {self.batches}",
         )
-        self.counted |= {
-            i for i, t in zip(ids.tolist(), treated, strict=True) if t == PERTURBED
-        }
+        self.counted |= {i for i, t in zip(ids.tolist(), treated, strict=True) if t == PERTURBED}
         return release
 
     def _enters(self, item: Any, treatment: str) -> bool:

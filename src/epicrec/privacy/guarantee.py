@@ -47,8 +47,8 @@ class Guarantee:
             if getattr(self, name) not in values:
                 choices = ", ".join(repr(value) for value in values)
                 raise InputError(f"{name} must be one of {choices}, not {getattr(self, name)!r}")
-        if not _is_number(self.epsilon) or not self.epsilon > 0:
-            raise InputError(f"epsilon must be above 0, not {self.epsilon!r}")
+        if not _is_number(self.epsilon) or not self.epsilon >= 0:
+            raise InputError(f"epsilon must be at least 0, not {self.epsilon!r}")
         if not _is_number(self.delta) or not 0 <= self.delta < 1:
             raise InputError(f"delta must be at least 0 and below 1, not {self.delta!r}")
         if self.mu is not None and (not _is_number(self.mu) or not 0 < self.mu < inf):

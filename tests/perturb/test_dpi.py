@@ -1,0 +1,254 @@
+"""DPI: the noise's law, the exact bounds, what debiasing undoes, and audits with mutants."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import exp
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from contracts.guarantees import GuaranteeContract
+from epicrec.data import Ratings, Scale
+from epicrec.errors import InputError
+from epicrec.perturb import dpi
+from epicrec.perturb.dpi import (
+    DPI,
+    HidingDPI,
+    Restoring,
+    channel_matrix,
+    codes_of,
+    keeping_chances,
+    noise_variance,
+    span,
+    unclamped,
+    values_of,
+)
+from epicrec.privacy import audit_epsilon
+
+STARS, HALVES = Scale(1, 5, 1), Scale(0.5, 5, 0.5)
+scales = st.sampled_from([STARS, HALVES, Scale(1, 10, 1), Scale(-10, 10, 0.01)])
+budgets = st.floats(0.05, 20)
+
+
+def many(value: float, runs: int = 40_000, scale: Scale = STARS) -> Ratings:
+    """Every user is one run of the mechanism on the same rating."""
+    return Ratings.from_columns(
+        np.arange(runs), np.zeros(runs, int), np.full(runs, value), scale=scale
+    )
+
+
+class TestGuarantee(GuaranteeContract):
+    @pytest.fixture(params=["value", "existence"])
+    def guaranteed(self, request: pytest.FixtureRequest) -> object:
+        table = pa.table({"item_id": [1, 2], "rating": [4.0, 2.0]})
+        if request.param == "value":
+            return DPI(STARS, epsilon=0.5).release(table)
+        return HidingDPI(np.array([1, 2, 3]), STARS, epsilon=0.5).release(table)
+
+
+@given(scales, st.lists(st.floats(-100, 100) | st.just(float("nan")), min_size=1))
+def test_no_value_escapes_the_sensitivity(scale: Scale, values: list[float]) -> None:
+    codes = codes_of(np.array(values), scale)
+    assert codes.min() >= 0
+    assert codes.max() <= span(scale)
+
+
+@given(scales)
+def test_codes_are_the_scale(scale: Scale) -> None:
+    every = np.arange(span(scale) + 1)
+    assert (codes_of(values_of(every, scale), scale) == every).all()
+
+
+def test_a_scale_of_uneven_steps_is_refused() -> None:
+    with pytest.raises(InputError, match="whole number of steps"):
+        span(Scale(1, 5, 0.7))
+
+
+@pytest.mark.parametrize("wrong", [1.0, 1.3, 0.7])
+def test_released_values_have_the_law(wrong: float) -> None:
+    """The right noise passes, and noise wrong by 30 % fails."""
+    released = DPI(HALVES, epsilon=2.0 * wrong, seed=5).release(many(4.0, scale=HALVES)).ratings
+    seen = np.bincount(codes_of(released.values, HALVES), minlength=10)
+    expected = channel_matrix(9, 2.0)[codes_of(np.array([4.0]), HALVES)[0]]
+    p = chisquare(seen, expected * seen.sum()).pvalue
+    assert p > 1e-3 if wrong == 1.0 else p < 1e-6
+
+
+@given(st.integers(1, 60), budgets)
+def test_the_channel_is_within_epsilon(top: int, epsilon: float) -> None:
+    channel = channel_matrix(top, epsilon)
+    assert np.allclose(channel.sum(axis=1), 1)
+    ratio = np.log(channel[:, None, :] / channel[None, :, :]).max()
+    assert ratio <= epsilon * (1 + 1e-9)
+    assert ratio >= epsilon * (1 - 1e-9), "and no noise is wasted"
+
+
+@given(scales, budgets)
+@settings(max_examples=30, deadline=None)
+def test_unclamped_is_unbiased(scale: Scale, epsilon: float) -> None:
+    true = values_of(np.arange(span(scale) + 1), scale).astype(float)
+    mean = channel_matrix(span(scale), epsilon) @ unclamped(true, scale, epsilon)
+    np.testing.assert_allclose(mean, true, atol=1e-4 * (scale.high - scale.low) / min(epsilon, 1))
+
+
+def test_noise_variance_is_that_of_the_release() -> None:
+    released = DPI(STARS, epsilon=1.0, seed=1).release(many(4.0)).ratings
+    found = unclamped(released.values, STARS, 1.0).var()
+    assert found == pytest.approx(noise_variance(4.0, STARS, 1.0), rel=0.02)
+
+
+def test_restoring_finds_the_users_means() -> None:
+    rng = np.random.default_rng(0)
+    true = np.repeat(rng.choice([2.0, 4.0], 300), 200)
+    table = Ratings.from_columns(np.repeat(np.arange(300), 200), np.tile(np.arange(200), 300), true)
+    released = DPI(STARS, epsilon=1.0, seed=1).release(table).ratings
+    restored = Restoring.learn(released, STARS, 1.0).apply(released)
+    assert np.abs(released.values.reshape(300, 200).mean(1) - true[::200]).mean() > 0.5
+    assert np.abs(restored.values.reshape(300, 200).mean(1) - true[::200]).mean() < 0.3
+    assert ((restored.values - true) ** 2).mean() < 0.3 * ((released.values - true) ** 2).mean()
+
+
+def test_format_out_is_format_in() -> None:
+    alone = pa.table({"item_id": ["b", "a"], "rating": [1.0, 5.0]})
+    out = DPI(STARS, epsilon=1.0).release(alone).ratings
+    assert out.column_names == ["item_id", "rating"]
+    assert sorted(out["item_id"].to_pylist()) == ["a", "b"]
+    assert STARS.holds(out["rating"].to_numpy()).all()
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"user_id": [1, 2], "item_id": [3, 3], "rating": [1.0, 5.0]})
+    assert DPI(STARS, epsilon=1.0).release(frame).ratings["user_id"].to_pylist() == [1, 2]
+
+
+def test_noise_is_fresh_and_a_seed_says_so() -> None:
+    table = many(3.0, 50)
+    fresh = {DPI(STARS, epsilon=1.0).release(table).ratings.values.tobytes() for _ in range(3)}
+    assert len(fresh) == 3
+    one, two = (DPI(STARS, epsilon=1.0, seed=4).release(table) for _ in range(2))
+    assert (one.ratings.values == two.ratings.values).all()
+    assert one.guarantee.reproducible
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf"), "1", True])
+def test_a_bad_epsilon_is_refused(epsilon: float) -> None:
+    with pytest.raises(InputError, match="epsilon"):
+        DPI(STARS, epsilon=epsilon).release(many(3.0, 5))
+    with pytest.raises(InputError, match="epsilon"):
+        HidingDPI(np.array([0]), STARS, epsilon=epsilon).release(many(3.0, 5))
+
+
+def test_histories_without_ratings_are_refused() -> None:
+    with pytest.raises(InputError, match="without them"):
+        DPI(STARS, epsilon=1.0).release(many(3.0, 5).as_history())
+    with pytest.raises(InputError, match="rating"):
+        DPI(STARS, epsilon=1.0).release(pa.table({"item_id": [1]}))
+
+
+# ---- audits ---------------------------------------------------------------------------------
+
+
+def test_dpi_holds_its_claim_and_a_mutant_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def bound() -> float:
+        ends = (DPI(STARS, epsilon=1.0).release(many(end)).ratings.values for end in (1.0, 5.0))
+        return audit_epsilon(*ends).lower_bound
+
+    assert 0.8 < bound() <= 1.0
+    true_scale = dpi.laplace_scale
+    monkeypatch.setattr(dpi, "laplace_scale", lambda s, e: true_scale(s, e) / 2)
+    assert bound() > 1.0
+
+
+def cell_laws(mechanism: HidingDPI) -> np.ndarray:
+    """P(not sent), P(sent as 0), …: a row for an unrated cell of item 0, then one for each code."""
+    p, q = (chance[0] for chance in mechanism.chances())
+    top = span(mechanism.scale)
+    channel = channel_matrix(top, mechanism._value_epsilon)
+    fake = np.concatenate([[1 - q], q * channel[mechanism._middle]])
+    return np.vstack([fake, *(np.concatenate([[1 - p], p * row]) for row in channel)])
+
+
+@given(
+    st.sampled_from([STARS, HALVES, Scale(1, 2, 1), Scale(1, 10, 1)]),
+    st.floats(0.05, 8),
+    st.floats(0.1, 0.9),
+    st.floats(0.01, 3),
+)
+@settings(max_examples=100, deadline=None)
+def test_hiding_is_within_epsilon_for_every_code(
+    scale: Scale, epsilon: float, existence: float, fakes: float
+) -> None:
+    items = np.arange(3)
+    mechanism = HidingDPI(items, scale, epsilon=epsilon, existence=existence, fakes=fakes)
+    laws = cell_laws(mechanism)
+    np.testing.assert_allclose(laws.sum(axis=1), 1)
+    loss = np.abs(np.log(laws[1:] / laws[0])).max()
+    assert loss <= epsilon * (1 + 1e-9) + 1e-9
+
+
+@given(st.floats(1e-9, 0.5), st.floats(0.01, 10), st.floats(0.01, 10))
+def test_chances_keep_their_bounds_exactly(fake: float, existence: float, more: float) -> None:
+    epsilon = existence + more
+    (p,), (q,) = (c.tolist() for c in keeping_chances(np.array([fake]), existence, epsilon))
+    one = 1 << 62
+    assert q <= p < one
+    assert Fraction(p, q) <= Fraction(exp(existence))
+    assert Fraction(one - q, one - p) <= Fraction(exp(epsilon))
+
+
+def test_hiding_has_its_law_and_holds_its_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = 40_000
+    items = np.array([0, 1])
+    rated = many(5.0, runs)
+    unrated = Ratings.from_columns(np.arange(runs), np.ones(runs, int), np.full(runs, 3.0))
+
+    def outputs(ratings: Ratings) -> np.ndarray:
+        """What came of the cell of item 0 of every user: -1 for nothing."""
+        mechanism = HidingDPI(items, STARS, epsilon=1.0, fakes=0.4)
+        released = mechanism.release(ratings).ratings
+        cell = np.full(runs, -1)
+        first = released.items == 0
+        cell[released.users[first]] = codes_of(released.values[first], STARS)
+        return cell
+
+    laws = cell_laws(HidingDPI(items, STARS, epsilon=1.0, fakes=0.4))
+    for ratings, law in ((unrated, laws[0]), (rated, laws[5])):
+        seen = np.bincount(outputs(ratings) + 1, minlength=6)
+        assert chisquare(seen, law * runs).pvalue > 1e-4
+    assert 0.5 < audit_epsilon(outputs(rated), outputs(unrated)).lower_bound <= 1.0
+
+    true_chances = dpi.keeping_chances
+    monkeypatch.setattr(dpi, "keeping_chances", lambda f, e, w: true_chances(f, 2.5 * e, 2.5 * w))
+    assert audit_epsilon(outputs(rated), outputs(unrated)).lower_bound > 1.0
+
+
+def test_an_empty_history_may_send_fakes() -> None:
+    empty = pa.table({"item_id": pa.array([], pa.int64()), "rating": pa.array([], pa.float64())})
+    mechanism = HidingDPI(np.arange(200), STARS, epsilon=1.0, fakes=50, seed=2)
+    fakes = mechanism.release(empty).ratings
+    assert 20 < len(fakes) < 90
+    assert STARS.holds(fakes["rating"].to_numpy()).all()
+    assert len(DPI(STARS, epsilon=1.0).release(empty).ratings) == 0
+
+
+def test_fakes_follow_public_popularity() -> None:
+    weights = np.array([9.0, 1.0])
+    mechanism = HidingDPI(np.array([0, 1]), STARS, epsilon=1.0, fakes=0.2, popularity=weights)
+    _, q = mechanism.chances()
+    np.testing.assert_allclose(q, [0.18, 0.02])
+    with pytest.raises(InputError, match="popularity"):
+        HidingDPI(np.array([0]), STARS, epsilon=1.0, popularity=weights).chances()
+
+
+def test_fakes_are_taken_out_of_means() -> None:
+    table = Ratings.from_columns(
+        np.repeat(np.arange(400), 20), np.tile(np.arange(20), 400), [5.0] * 8000
+    )
+    items = np.arange(100)
+    mechanism = HidingDPI(items, STARS, epsilon=8.0, fakes=20, seed=3)
+    released = mechanism.release(table).ratings
+    assert released.values.mean() < 4.4
+    assert mechanism.restoring(released).mean == pytest.approx(5.0, abs=0.25)
