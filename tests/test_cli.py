@@ -78,6 +78,61 @@ def test_fit_then_recommend(capsys, tmp_path, films) -> None:
     assert all("Western" in films.categories_of(int(i)) for i in at)
 
 
+@pytest.fixture
+def history(tmp_path):
+    path = tmp_path / "history.csv"
+    path.write_text("item_id\nalien-1979\nup-2009\nheat-1995\n")
+    return str(path)
+
+
+def test_perturb(capsys, history) -> None:
+    result = run_json(capsys, "perturb", "s-epicrec", "--history", history, "--epsilon", "0.5")
+    assert result["guarantee"]["epsilon"] == 0.5
+    assert set(result) >= {"items", "guarantee", "aggregates", "scales", "seconds"}
+    assert len(result["aggregates"]) == 18
+    again = run_json(capsys, "perturb", "s-epicrec", "--history", history, "--epsilon", "0.5")
+    assert again["aggregates"] != result["aggregates"], "a real release is never repeatable"
+
+
+def test_perturb_by_category(capsys, history, tmp_path) -> None:
+    levels = tmp_path / "levels.toml"
+    levels.write_text('Horror = "no release"\n"Science Fiction" = "no release"\n')
+    result = run_json(
+        capsys,
+        "perturb",
+        "m-epicrec",
+        "--history",
+        history,
+        "--level",
+        "all",
+        "--levels",
+        str(levels),
+    )
+    assert result["items"] == ["heat-1995", "up-2009"]
+    levels.write_text('Opera = "no release"\n')
+    code, _, err = run(
+        capsys, "perturb", "m-epicrec", "--history", history, "--levels", str(levels)
+    )
+    assert code == 2
+    assert "Opera" in err
+
+
+def test_perturb_through_a_ledger(capsys, history, tmp_path) -> None:
+    arguments = ["perturb", "s-epicrec", "--history", history, "--epsilon", "0.6"]
+    arguments += ["--ledger", str(tmp_path / "ledger.jsonl")]
+    run_json(capsys, *arguments)
+    code, out, err = run(capsys, *arguments, "--json")
+    assert (code, out) == (1, "")
+    assert "limit" in err
+
+
+def test_audit_exits_1_where_the_claim_is_broken(capsys) -> None:
+    assert run_json(capsys, "audit", "dpi-avg", "--runs", "4000")["holds"]
+    code, out, _ = run(capsys, "audit", "dpm-pcc", "--json")
+    assert code == 1
+    assert json.loads(out)["lower_bound"] > 1
+
+
 def test_demo_ends_with_recommendations(capsys) -> None:
     code, out, _ = run(capsys, "demo", "--once")
     assert code == 0
@@ -95,6 +150,11 @@ def test_demo_ends_with_recommendations(capsys) -> None:
         (["evaluate", "bias", "--set", "x"], "key=value"),
         (["evaluate", "svd", "--epsilon", "0"], "epsilon"),
         (["evaluate", "svd", "--epsilon", "1", "--delta", "1"], "delta"),
+        (["evaluate", "s-epicrec", "--protocol", "rating"], "aggregates"),
+        (["evaluate", "bias", "--protocol", "aggregates"], "s-epicrec"),
+        (["perturb", "nothing", "--history", "absent.csv"], "no method 'nothing'"),
+        (["reproduce", "nothing"], "no paper 'nothing'"),
+        (["audit", "nothing"], "no audit of 'nothing'"),
         (["recommend", "absent.npz", "--history", "absent.csv"], "absent.npz"),
         (["data", "simulate", "somewhere", "--users", "0"], "users"),
     ],

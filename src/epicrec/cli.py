@@ -27,7 +27,7 @@ app = typer.Typer(
 data_app = typer.Typer(no_args_is_help=True, help="Look at, make and convert data sets.")
 app.add_typer(data_app, name="data")
 
-out = Console(highlight=False)
+out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 err = Console(stderr=True, highlight=False)
 
 Json = Annotated[

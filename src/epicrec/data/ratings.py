@@ -246,7 +246,7 @@ class Ratings:
         if item_ids is self.item_ids or np.array_equal(item_ids, self.item_ids):
             return replace(self, item_ids=item_ids)
         position = find(item_ids, self.item_ids).astype(np.int32)
-        known = self if position.min() >= 0 else self.select(position[self.items] >= 0)
+        known = self if (position >= 0).all() else self.select(position[self.items] >= 0)
         items = position[known.items]
         order = _canonical_order(known.users, items)
         if order is not None:

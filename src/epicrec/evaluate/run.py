@@ -29,12 +29,9 @@ AUDITS = {
     "m-epicrec": "epicrec:audit_epicrec",
     "d2p": "d2p:audit_d2p",
     "i-d2p": "d2p:audit_d2p",
-    **{
-        f"{kind}-{name}": "yang:audit_yang"
-        for kind in ("dpi", "dpm")
-        for name in ("avg", "pcc", "cos")
-    },
-    "private-bias": "yang:audit_yang",
+    **dict.fromkeys(("avg", "pcc", "cos", "private-bias"), "yang:audit_yang"),
+    **dict.fromkeys(("dpi-avg", "dpi-pcc", "dpi-cos", "dpi-svd"), "yang:audit_yang"),
+    **dict.fromkeys(("dpm-avg", "dpm-pcc", "dpm-cos"), "yang:audit_yang"),
     "covariance-svd": "mcsherry_mironov:audit_covariance",
     "covariance-knn": "mcsherry_mironov:audit_covariance",
 }

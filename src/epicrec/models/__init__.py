@@ -16,10 +16,24 @@ MODELS = {
     "pcc": "user_neighbours:Pcc",
     "cos": "user_neighbours:Cos",
     "svd": "factors:SVD",
+    "private-bias": "private_bias:PrivateBias",
+    "dpi-avg": "input_perturbation:DPIAvg",
+    "dpi-pcc": "input_perturbation:DPIPcc",
+    "dpi-cos": "input_perturbation:DPICos",
+    "dpi-svd": "input_perturbation:DPISvd",
+    "dpm-avg": "yang:DPMAvg",
+    "dpm-pcc": "yang:DPMPcc",
+    "dpm-cos": "yang:DPMCos",
+    "d2p": "alterego:D2PUserKNN",
+    "i-d2p": "alterego:D2PItems",
 }
 """Method names and the classes behind them, imported when asked for."""
 
-PRIVATE: dict[str, str] = {}
+PRIVATE: dict[str, str] = {
+    "avg": "private-bias",
+    "pcc": "private-bias",
+    "cos": "private-bias",
+}
 """The private counterparts that `--epsilon` chooses."""
 
 __all__ = ["MODELS", "PRIVATE", "Recommender", "load", "model_class"]

@@ -13,6 +13,7 @@ from epicrec.errors import InputError
 
 if TYPE_CHECKING:
     from epicrec.data import Catalogue
+    from epicrec.perturb.dpi import DPI, HidingDPI, RatedRelease
     from epicrec.perturb.epicrec import MEpicRec, SEpicRec
     from epicrec.perturb.levels import LEVELS, parse_level, parse_levels
     from epicrec.perturb.prior import Prior
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from epicrec.perturb.streams import Stream, release_through
 
 _MODULES = {
+    "dpi": ("DPI", "HidingDPI", "RatedRelease"),
     "epicrec": ("MEpicRec", "SEpicRec"),
     "levels": ("LEVELS", "parse_level", "parse_levels"),
     "prior": ("Prior",),
@@ -32,11 +34,14 @@ PERTURBERS = {"s-epicrec": "SEpicRec", "m-epicrec": "MEpicRec"}
 """Methods that release a history over a catalogue, by name; `perturber_class` gives the class."""
 
 __all__ = [
+    "DPI",
     "LEVELS",
     "PERTURBERS",
+    "HidingDPI",
     "MEpicRec",
     "Odds",
     "Prior",
+    "RatedRelease",
     "Release",
     "SEpicRec",
     "Stream",

@@ -1,0 +1,228 @@
+"""Cleaning: from noisy sums to item offsets and factors, knowing how large the noise is.
+
+Everything here is post-processing of released statistics (McSherry & Mironov 2009, section 4.6,
+by empirical Bayes instead of fixed constants): it costs no privacy, and with noise 0 it is the
+ordinary, non-private estimate. Ratings are in stars from the middle of the scale, from -2 to 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.progress import report
+
+Floats = npt.NDArray[np.float64]
+
+RATING_VARIANCE = 1.1
+"""Of one rating about its item's mean, in squared stars: typical of five-star data sets."""
+SAMPLING = 1.5
+"""How far the sampling variance of a covariance exceeds that of independent ratings."""
+UNCLAMPED = 1.7
+"""The variance of a rating's noise, over that of the same noise after clamping to one star."""
+HISTORY_SAMPLING = 0.36
+"""As SAMPLING, for what was watched: much of its variance is popularity, which is no noise."""
+LANCZOS_STEPS = 10
+SMALLEST_PRIOR, LARGEST_PRIOR = 0.05, 0.5
+"""The variance of item means is taken to lie between these, however noisy its estimate."""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Items' sums of deviations D from the centre, their counts N, and the noise on both.
+
+    D ~ Normal(N·m, N·`per_count` + `variance`) where m is the item's offset from the centre; N
+    carries noise of standard deviation `noise`.
+    """
+
+    deviations: Floats
+    counts: Floats
+    variance: Floats
+    noise: Floats
+    per_count: float
+
+    def __add__(self, other: Effects) -> Effects:
+        """Two measurements of the same sums as one, each with the weight that its noise leaves it."""
+        own = other.noise**2 / (self.noise**2 + other.noise**2)
+        return Effects(
+            own * self.deviations + (1 - own) * other.deviations,
+            own * self.counts + (1 - own) * other.counts,
+            own**2 * self.variance + (1 - own) ** 2 * other.variance,
+            np.sqrt(own) * self.noise,
+            self.per_count,
+        )
+
+    def offsets(self) -> Floats:
+        """The posterior means of m under a prior Normal(0, τ²), with τ² from the moments of D.
+
+        m = D·N·τ² / (N²·τ² + N·s² + v): the plain mean where counts are large against noise, 0
+        where they are not.
+        """
+        present = np.maximum(self.counts, 0.0)
+        sampling = present * self.per_count
+        trust = 1 / (self.variance + 1.0)
+        signal = float(trust @ (self.deviations**2 - self.variance - sampling))
+        square = float(trust @ (self.counts**2 - self.noise**2))
+        prior = max(signal / max(square, 1e-3), SMALLEST_PRIOR) if square > 0 else SMALLEST_PRIOR
+        prior = min(prior, LARGEST_PRIOR)
+        scale = prior * (present**2 + self.noise**2) + sampling + self.variance
+        return np.asarray(self.deviations * present * prior / np.maximum(scale, 1e-9))
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Independent noise on a symmetric matrix, with variance Σ_p p_i·p_j over some profiles p.
+
+    Privacy noise is even: its profile is σ everywhere. The sampling noise of a sum over ratings
+    has a profile that grows with the number of ratings behind an item.
+    """
+
+    profiles: tuple[Floats, ...]
+
+    def resolvent(self, z: float) -> Floats | None:
+        """The diagonal g of (z - noise)⁻¹; None where z lies inside the noise's spectrum.
+
+        It solves 1/g_i = z - Σ_j var_ij·g_j, the Dyson equation of a symmetric matrix with
+        independent entries (Ajanki, Erdős & Krüger 2017).
+        """
+        g = np.full(len(self.profiles[0]), 1 / z)
+        for _ in range(2000):
+            below = np.full(len(g), z)
+            for profile in self.profiles:
+                below -= profile * (profile @ g)
+            if below.min() <= 0:
+                return None
+            step = 1 / below - g
+            g += step
+            if np.abs(step).max() <= 1e-9 * g.max():
+                return g
+        return None
+
+    def edge(self) -> float:
+        """Where the eigenvalues of pure noise end: 2σ√n where it is even."""
+        bound = sum(np.sqrt(p.max() * p.sum()) for p in self.profiles)
+        low, high = 0.0, 2.0 * float(bound) + 1e-9
+        for _ in range(14):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.resolvent(middle) is not None else (middle, high)
+        return high
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """The leading eigenpairs of a noisy symmetric matrix, largest first."""
+
+    values: Floats
+    vectors: Floats
+
+    def cleaned(self, noise: Noise) -> tuple[Floats, Floats, Floats]:
+        """Eigenvalues without noise, what to keep of them, and their vectors, above the edge.
+
+        A clean eigenpair (θ, u) appears at z with θ·D(z) = 1 for D(z) = Σ u_i² g_i(z), its vector
+        at an angle with cos² = D²/|D'| (Benaych-Georges & Nadakuditi 2011, for uneven noise).
+        Keeping θ·cos² of it has the least squared error. Under even noise θ = (z + √(z² - 4nσ²))/2
+        and θ·cos² = √(z² - 4nσ²).
+        """
+        edge = noise.edge()
+        clean, kept, columns = [], [], []
+        for at, z in enumerate(self.values):
+            weight = self.vectors[:, at] ** 2
+            here = noise.resolvent(z) if z > 1.01 * edge else None
+            there = noise.resolvent(z * 1.001) if here is not None else None
+            if here is None or there is None:
+                continue
+            d = float(weight @ here)
+            slope = (d - float(weight @ there)) / (0.001 * z)
+            clean.append(1 / d)
+            kept.append(min(d / slope, 1 / d))
+            columns.append(at)
+        return np.array(clean), np.array(kept), self.vectors[:, columns]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How the users who rated two items weigh in a sum over both: W = reach·reachᵀ.
+
+    This is the weight matrix under independence, from counts alone; measuring it would cost half
+    of the budget. `sampled` is the profile of the sum's sampling variance, `ratings` the counts.
+    """
+
+    reach: Floats
+    sampled: Floats
+    ratings: Floats
+
+
+def rating_factors(
+    spectrum: Spectrum, sigma: float, items: Reach, variance: float
+) -> tuple[Floats, float]:
+    """Item factors F with residuals ~ F·p + noise for p ~ Normal(0, I), and that noise's variance.
+
+    A covariance sum over users is W∘(F Fᵀ) with W = a aᵀ, so its eigenvectors are G = a∘F. Item i
+    tells F_i with a variance of s²/N_i from sampling and σ²/(λ·a_i²) from noise, against a prior of
+    φ² = λ/Σa²: F = G·a / (a² + a²·s²/(N·φ²) + σ²/(λ·φ²)).
+    """
+    noise = Noise((np.full(len(items.reach), sigma), items.sampled))
+    values, kept, vectors = spectrum.cleaned(noise)
+    square = items.reach**2
+    prior = values / max(float(square.sum()), 1e-9)
+    unexplained = max(variance - float(prior.sum()), 0.3 * variance)
+    sampling = square / np.maximum(items.ratings, 1e-9)
+    scale = square[:, None] + sampling[:, None] * (unexplained / prior) + sigma**2 / (values * prior)
+    factors = vectors * np.sqrt(kept) * items.reach[:, None] / np.maximum(scale, 1e-12)
+    share = items.ratings / max(float(items.ratings.sum()), 1e-9)
+    explained = float(np.sum(share[:, None] * factors**2))
+    return factors, UNCLAMPED * max(variance - explained, 0.3 * variance)
+
+
+def history_scales(counts: Floats, noise: float) -> Floats:
+    """count^-¼: items so scaled have eigenvectors that popular items lead, but do not rule."""
+    return np.asarray((np.maximum(counts, 0.0) + 10 + noise) ** -0.25)
+
+
+def history_factors(
+    spectrum: Spectrum, scales: Floats, sigma: Floats, sampled: Floats
+) -> tuple[Floats, Floats]:
+    """Factors and projections that rank: scores are factors · (sum of a history's projections).
+
+    The spectrum is that of D C D with C = Σ_u q_u e_u e_uᵀ, D the `scales`, and noise of the profiles
+    `sigma` and `sampled`. With its clean eigenpairs (θ, V) the scores of a history h are
+    D⁻¹ V s Vᵀ D h, where s = cos²·θ/(θ + edge) is small for directions near the noise.
+    """
+    noise = Noise((sigma, sampled))
+    values, kept, vectors = spectrum.cleaned(noise)
+    weights = np.sqrt(kept / (values + noise.edge()))
+    return vectors * weights / scales[:, None], vectors * weights * scales[:, None]
+
+
+def leading_eigenpairs(matrix: Any, k: int) -> tuple[Floats, Floats]:
+    """The k largest eigenvalues and their vectors of a symmetric matrix or linear operator.
+
+    Block Lanczos with a fixed number of steps: eigenvalues that stand out of the noise are exact to
+    many digits after a dozen, and waiting for those inside it to converge would take for ever.
+    """
+    n = matrix.shape[0]
+    k = min(k, n)
+    width = max(16, k // 3)
+    if n <= 12 * width:
+        values, vectors = np.linalg.eigh(matrix @ np.eye(n, dtype=matrix.dtype))
+    else:
+        start = np.random.default_rng(0).standard_normal((n, width))
+        basis = np.linalg.qr(start.astype(matrix.dtype))[0]
+        image = matrix @ basis
+        for step in range(LANCZOS_STEPS):
+            block = image[:, -width:]
+            for _ in range(2):  # once is not enough in floating point
+                block = block - basis @ (basis.T @ block)
+            block = np.linalg.qr(block)[0]
+            basis = np.hstack([basis, block])
+            image = np.hstack([image, matrix @ block])
+            report("finding eigenvectors", step + 1, LANCZOS_STEPS)
+        small = (basis.T @ image).astype(np.float64)
+        values, rotation = np.linalg.eigh((small + small.T) / 2)
+        vectors = basis @ rotation[:, -k:]
+    order = np.argsort(-values)[:k]
+    columns = order - (len(values) - vectors.shape[1])
+    return values[order].astype(np.float64), vectors[:, columns].astype(np.float64)

@@ -1,0 +1,264 @@
+"""Factor models: each user is solved from their own ratings against the items' factors."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from os import sched_getaffinity
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.data import Ratings, Scale
+from epicrec.errors import InputError
+from epicrec.models.base import Feedback, Floats, Positions, Recommender
+from epicrec.models.cleaning import (
+    HISTORY_SAMPLING,
+    RATING_VARIANCE,
+    SAMPLING,
+    Effects,
+    Reach,
+    Spectrum,
+    history_factors,
+    history_scales,
+    leading_eigenpairs,
+    rating_factors,
+)
+from epicrec.progress import report
+
+USER_SPREAD = 0.3
+"""Prior standard deviation, in stars, of a user's own mean beside what the factors say of it."""
+POPULARITY = 1e-6
+"""The most popular item's score beside that of the factors: it orders what they leave tied."""
+CLAMP = 1.0
+"""Residuals enter a covariance clamped to this many stars: they are then robust, and bounded."""
+
+
+class FactorModel(Recommender):
+    """Scores are offsets + factors · p, with p computed from the user's own history.
+
+    For ratings r over the items H of a history, p is the ridge solution
+    (F_Hᵀ F_H + s² I)⁻¹ F_Hᵀ (r - offsets_H): the posterior mean of p ~ Normal(0, I) when ratings
+    are offsets + F·p with noise of variance s². For a history without ratings, p is the sum of the
+    projections of its items.
+    """
+
+    offsets_: Floats
+    factors_: Floats
+    projections_: Floats
+    ridge_: float
+
+    def _users(self, histories: Ratings) -> Floats:
+        if self.feedback == "implicit":
+            return np.asarray(histories.csr() @ self.projections_)
+        residuals = histories.values - self.offsets_[histories.items]
+        return solve_users(histories, residuals, self.factors_, self.ridge_)
+
+    def _scores(self, histories: Ratings) -> Floats:
+        return np.asarray(self._users(histories) @ self.factors_.T + self.offsets_)
+
+    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
+        return self.offsets_[items] + inner_products(
+            self._users(histories), self.factors_, rows.astype(np.int64), items.astype(np.int64)
+        )
+
+
+class SVD(FactorModel):
+    """Item factors from the eigenvectors of the items' covariance, without privacy.
+
+    Ratings are centred on (shrunk) item means and clamped; user u's residuals v enter the
+    covariance as v vᵀ/‖v‖, without the diagonal, whose noise is not shared by items. It is the
+    covariance recommender of McSherry & Mironov (2009) with no noise, and as the matrix is only
+    ever multiplied, never formed, its memory grows with the ratings and not with items².
+
+    >>> ratings = Ratings.from_columns([1, 1, 2, 2, 3, 3], list("abacbc"), [5, 4, 5, 2, 4, 1])
+    >>> SVD(factors=2).fit(ratings).recommend([1], n=1)["item_id"].to_pylist()
+    ['c']
+    """
+
+    def __init__(self, *, factors: int | None = None, feedback: Feedback = "explicit") -> None:
+        self.factors = factors
+        self.feedback: Feedback = feedback
+
+    def _fit(self, ratings: Ratings) -> None:
+        k = most_factors(self.factors, self.feedback)
+        fit = fit_histories if self.feedback == "implicit" else fit_ratings
+        vars(self).update(fit(ratings, k))
+
+
+def most_factors(factors: int | None, feedback: Feedback) -> int:
+    """At most how many eigenvectors to look at; fewer are kept where fewer rise above the noise."""
+    if factors is not None and factors < 1:
+        raise InputError(f"factors must be at least 1, got {factors}; leave it out for the default")
+    return factors or (200 if feedback == "implicit" else 50)
+
+
+def fit_ratings(ratings: Ratings, k: int) -> dict[str, Any]:
+    """The state of a factor model of ratings, by exact sums."""
+    scale = ratings.scale
+    assert scale is not None
+    stars = in_stars(ratings.values, scale)
+    counts = ratings.item_counts.astype(np.float64)
+    sums: Floats = np.bincount(ratings.items, stars, ratings.n_items).astype(np.float64)
+    centre = float(sums.sum() / counts.sum())
+    still = np.zeros(ratings.n_items)
+    effects = Effects(sums - centre * counts, counts, still, still, RATING_VARIANCE)
+    offsets = np.clip(centre + effects.offsets(), -2, 2)
+    residuals = np.clip(stars - offsets[ratings.items], -CLAMP, CLAMP)
+    squares = _per_user(ratings, residuals**2)
+    weights = 1 / np.sqrt(np.maximum(squares, 1.0))
+    mass = float(np.sum(weights * ratings.user_counts.astype(np.float64) ** 2))
+    variance = float(squares.sum() / len(ratings))
+    total = counts.sum()
+    sampled = np.sqrt(SAMPLING * variance / total) * counts
+    reach = Reach(np.sqrt(mass) * counts / total, sampled, counts)
+    spectrum = Spectrum(*leading_eigenpairs(pair_products(ratings, residuals, weights), k))
+    return rating_state(offsets, *rating_factors(spectrum, 0.0, reach, variance), scale)
+
+
+def fit_histories(ratings: Ratings, k: int) -> dict[str, Any]:
+    """The state of a factor model of histories, by exact sums."""
+    counts = ratings.item_counts.astype(np.float64)
+    scales = history_scales(counts, 0.0)
+    weights = 1 / np.maximum(ratings.user_counts, 1)
+    pairs = leading_eigenpairs(pair_products(ratings, scales[ratings.items], weights), k)
+    users = np.count_nonzero(ratings.user_counts)
+    sampled = np.sqrt(HISTORY_SAMPLING * users) * counts / counts.sum() * scales**2
+    still = np.zeros(ratings.n_items)
+    factors, projections = history_factors(Spectrum(*pairs), scales, still, sampled)
+    return history_state(counts, factors, projections)
+
+
+def history_state(counts: Floats, factors: Floats, projections: Floats) -> dict[str, Any]:
+    """The state of a model from what was learned: popularity decides where the factors do not."""
+    return {
+        "offsets_": POPULARITY * counts / max(float(counts.max()), 1.0),
+        "factors_": factors.astype(np.float32),
+        "projections_": projections.astype(np.float32),
+    }
+
+
+def rating_state(offsets: Floats, factors: Floats, ridge: float, scale: Scale) -> dict[str, Any]:
+    """The state of a model from what was learned in stars, with a column for the user's mean."""
+    star = (scale.high - scale.low) / 4
+    columns = np.column_stack([np.full(len(offsets), USER_SPREAD), factors]) * star
+    return {
+        "offsets_": (scale.low + scale.high) / 2 + offsets * star,
+        "factors_": columns.astype(np.float32),
+        "ridge_": ridge * star**2,
+    }
+
+
+def in_stars(values: npt.NDArray[Any], scale: Scale) -> npt.NDArray[np.float64]:
+    """Ratings as stars from the middle of their scale: its ends are -2 and 2."""
+    middle, star = (scale.low + scale.high) / 2, (scale.high - scale.low) / 4
+    return np.clip((values.astype(np.float64) - middle) / star, -2, 2)
+
+
+def pair_products(ratings: Ratings, values: Floats, weights: Floats) -> Any:
+    """Σ_u w_u v_u v_uᵀ without its diagonal, as an operator that never forms the matrix."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.linalg import LinearOperator
+
+    scaled = values * np.repeat(np.sqrt(weights), ratings.user_counts)
+    rows = csr_array(
+        (scaled.astype(np.float32), ratings.items, ratings.indptr),
+        shape=(ratings.n_users, ratings.n_items),
+    )
+    columns = rows.T
+    diagonal = np.bincount(ratings.items, scaled**2, ratings.n_items)
+
+    def times(x: Floats) -> Floats:
+        flat = x.reshape(ratings.n_items, -1)
+        out = columns @ (rows @ flat.astype(np.float32)) - diagonal[:, None] * flat
+        return np.asarray(out.reshape(x.shape), np.float64)
+
+    shape = (ratings.n_items, ratings.n_items)
+    return LinearOperator(shape, matvec=times, matmat=times, dtype=np.dtype(np.float64))
+
+
+def solve_users(histories: Ratings, residuals: Floats, factors: Floats, ridge: float) -> Floats:
+    """Each user's ridge solution (F_Hᵀ F_H + ridge·I)⁻¹ F_Hᵀ residuals_H, on all processors."""
+    out = np.zeros((histories.n_users, factors.shape[1]))
+    residuals = np.ascontiguousarray(residuals, np.float64)
+    solve = (histories.indptr, histories.items, residuals, factors, float(ridge), out)
+    if len(histories) < 10_000:
+        _solve_range(*solve, 0, histories.n_users)
+        return out
+    cuts = np.searchsorted(histories.indptr, np.linspace(0, len(histories), 65)[1:-1])
+    edges = [0, *np.unique(cuts).tolist(), histories.n_users]
+    with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
+        tasks = [(span[1], pool.submit(_solve_range, *solve, *span)) for span in pairwise(edges)]
+        for done, task in tasks:
+            task.result()
+            report("solving users", done, histories.n_users)
+    return out
+
+
+@numba.njit(nogil=True, cache=True)
+def _solve_range(
+    indptr: Any,
+    items: Any,
+    residuals: Any,
+    factors: Any,
+    ridge: float,
+    out: Any,
+    start: int,
+    stop: int,
+) -> None:
+    """Cholesky, by user; the normal matrix is filled below its diagonal only."""
+    k = factors.shape[1]
+    matrix = np.empty((k, k))
+    row = np.empty(k)
+    for user in range(start, stop):
+        for a in range(k):
+            row[a] = 0.0
+            for b in range(a):
+                matrix[a, b] = 0.0
+            matrix[a, a] = ridge
+        for at in range(indptr[user], indptr[user + 1]):
+            item = factors[items[at]]
+            residual = residuals[at]
+            for a in range(k):
+                f = np.float64(item[a])
+                row[a] += f * residual
+                for b in range(a + 1):
+                    matrix[a, b] += f * item[b]
+        for a in range(k):
+            for b in range(a):
+                total = matrix[a, b]
+                for c in range(b):
+                    total -= matrix[a, c] * matrix[b, c]
+                matrix[a, b] = total / matrix[b, b]
+            total = matrix[a, a]
+            for c in range(a):
+                total -= matrix[a, c] * matrix[a, c]
+            matrix[a, a] = np.sqrt(total)
+        for a in range(k):
+            total = row[a]
+            for c in range(a):
+                total -= matrix[a, c] * row[c]
+            row[a] = total / matrix[a, a]
+        for a in range(k - 1, -1, -1):
+            total = row[a]
+            for c in range(a + 1, k):
+                total -= matrix[c, a] * out[user, c]
+            out[user, a] = total / matrix[a, a]
+
+
+@numba.njit(nogil=True, cache=True)
+def inner_products(users: Any, items: Any, rows: Any, columns: Any) -> Any:
+    """The inner products of some (user, item) pairs."""
+    out = np.zeros(len(rows))
+    for at in range(len(rows)):
+        for a in range(users.shape[1]):
+            out[at] += users[rows[at], a] * items[columns[at], a]
+    return out
+
+
+def _per_user(ratings: Ratings, values: Floats) -> Floats:
+    """The sum of `values` over each user's ratings."""
+    padded = np.concatenate([[0.0], np.cumsum(values)])
+    return np.asarray(padded[ratings.indptr[1:]] - padded[ratings.indptr[:-1]])

@@ -1,0 +1,222 @@
+"""The algorithms of Yang et al. 2019 as published: Pcc and Cos, and DPM, their noisy versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.data import Ratings
+from epicrec.errors import InputError
+from epicrec.models.base import Floats, Recommender
+from epicrec.models.user_neighbours import plain_means
+from epicrec.perturb.dpi import derived_seed
+from epicrec.privacy import Grid, Guarantee, discrete_laplace, laplace_scale
+
+GRID = Grid(20)
+SIMILARITY_SHARE = 0.2  # of ε, ε₁; the rest, ε₂, goes to the averages
+_HISTORIES_AT_ONCE = 256
+
+UNPROVED = (
+    "The claim is the paper's and does not hold, because other people's ratings enter without "
+    "noise and one rating changes many similarities at once (docs/yang.md)."
+)
+ENOUGH = "Every user has at least k ratings, and how many is public."
+ONCE = "Predictions are asked for once, since each call draws new noise."
+
+
+class _Published(Recommender):
+    """`r̂_ai = r̄_a + Σ_u w_au (r_ui - r̄_u) / Σ_u |w_au|` as Yang et al. and Breese et al. have it.
+
+    The sum above runs over the users u who rated i, the one below over all users (Breese et al.'s
+    κ: "the absolute values of the weights sum to unity"), so an item with few raters stays near the
+    user's mean. The paper's line 8 leaves the division out; predictions would leave the scale.
+    Similarities of a block of histories at a time are in memory, never users × users.
+    """
+
+    needs_known_users = True
+    centred: bool
+    means_: Floats
+
+    def _fit(self, ratings: Ratings) -> None:
+        self.means_ = self._means(ratings)
+
+    def _means(self, histories: Ratings) -> Floats:
+        return own_means(histories)
+
+    def _weights(self, block: Ratings, known: Ratings) -> Floats:
+        return similarities(block, known, centred=self.centred)
+
+    def _scores(self, histories: Ratings) -> Floats:
+        known = self.histories_
+        assert known is not None
+        means = self._means(histories)
+        residuals = known.values - np.repeat(self.means_, known.user_counts)
+        deviations = _like(known.csr(), residuals.astype(np.float32))
+        out = np.empty((histories.n_users, histories.n_items), np.float32)
+        for start in range(0, histories.n_users, _HISTORIES_AT_ONCE):
+            rows = np.arange(start, min(start + _HISTORIES_AT_ONCE, histories.n_users))
+            weights = self._weights(histories.users_at(rows), known)
+            total = np.abs(weights).sum(axis=1, keepdims=True)
+            shares = weights / np.where(total > 0, total, 1)
+            out[rows] = means[rows, None] + shares.astype(np.float32) @ deviations
+        return out
+
+
+class PublishedPcc(_Published):
+    """Pearson's correlation over common items (Yang et al. 2019, equation 8)."""
+
+    centred = True
+
+
+class PublishedCos(_Published):
+    """The cosine of the rating vectors (Yang et al. 2019, equation 9)."""
+
+    centred = False
+
+
+class _DPM(Recommender):
+    """What the three share: ε as the paper claims it, for one rating value (change one)."""
+
+    takes_for_granted: tuple[str, ...] = (ENOUGH, ONCE)
+
+    def __init__(self, *, epsilon: float = 1.0, k: int = 3, seed: int | None = None) -> None:
+        self.epsilon = epsilon
+        self.k = k
+        self.seed = seed
+
+    def _check(self) -> None:
+        if not self.epsilon > 0 or self.k < 1:
+            raise InputError(
+                f"epsilon must be above 0 and k at least 1, not {self.epsilon} and {self.k}"
+            )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(
+            epsilon=self.epsilon,
+            unit="rating value",
+            relation="change one",
+            status="claimed",
+            assumes=self.takes_for_granted,
+        ).seeded(self.seed)
+
+    def _noisy_means(self, histories: Ratings, epsilon: float) -> Floats:
+        """Each user's mean plus Lap(Δr/(k ε)) (Theorem 6; Algorithm 1, lines 4 and 7)."""
+        assert self.scale_ is not None
+        sensitivity = (self.scale_.high - self.scale_.low) / self.k
+        return noised(own_means(histories), sensitivity, epsilon, histories, self.seed, "mean")
+
+
+class DPMAvg(_DPM):
+    """The user's mean plus Laplace noise of scale Δr/(k ε) (Yang et al. 2019, Theorem 8).
+
+    The sensitivity Δr/k takes for granted that each user has at least k ratings and that their
+    number does not change (Theorem 6); then the claim holds, for one call. Users with fewer ratings
+    get the same noise, and less privacy.
+    """
+
+    def _fit(self, ratings: Ratings) -> None:
+        del ratings  # nothing is learned: the history in the call is all there is
+        self._check()
+
+    def _scores(self, histories: Ratings) -> Floats:
+        means = self._noisy_means(histories, self.epsilon)
+        return np.broadcast_to(means[:, None], (histories.n_users, histories.n_items))
+
+
+class _DPMUserBased(_DPM, _Published):
+    """Algorithm 1 of Yang et al. 2019, with ε₁ = 0.2 ε and ε₂ = 0.8 ε.
+
+    The similarities get Lap(2/ε₁), the means Lap(Δr/(k ε₂)). Claimed ε, **not** proved: Lap(2/ε₁)
+    covers one similarity that changes by 2, but a changed rating of `a` changes w_au for every u;
+    and r_ui enters line 8 as it is. Two items with the same single rater are predicted alike just
+    when that person rated them alike, whatever the noise: see `audit_yang`.
+    """
+
+    takes_for_granted = (UNPROVED, ENOUGH, ONCE)
+
+    def _fit(self, ratings: Ratings) -> None:
+        self._check()
+        super()._fit(ratings)
+
+    def _means(self, histories: Ratings) -> Floats:
+        return self._noisy_means(histories, (1 - SIMILARITY_SHARE) * self.epsilon)
+
+    def _weights(self, block: Ratings, known: Ratings) -> Floats:
+        exact = super()._weights(block, known)
+        return noised(exact, 2.0, SIMILARITY_SHARE * self.epsilon, block, self.seed, "similarity")
+
+    def save(self, path: str | Path) -> None:
+        """Refused: every prediction needs everybody's true ratings."""
+        raise InputError(
+            f"a {type(self).__name__} cannot be saved: it needs everybody's true ratings for each "
+            f"prediction, and {path} would hold them; use the sound default (pcc with --epsilon)"
+        )
+
+
+class DPMPcc(_DPMUserBased):
+    """Perturbed Pearson neighbours (Yang et al. 2019, Algorithm 1); claimed, not proved."""
+
+    centred = True
+
+
+class DPMCos(_DPMUserBased):
+    """Perturbed cosine neighbours (Yang et al. 2019, Algorithm 1); claimed, not proved."""
+
+    centred = False
+
+
+def own_means(histories: Ratings) -> Floats:
+    """Each user's mean; the middle of the scale for an empty history."""
+    assert histories.scale is not None
+    return plain_means(histories, (histories.scale.low + histories.scale.high) / 2)
+
+
+def similarities(histories: Ratings, known: Ratings, *, centred: bool) -> Floats:
+    """Pearson's correlation over common items (centred) or the cosine: equations 8 and 9."""
+    if not centred:
+        norms = [np.sqrt(np.asarray((t.csr() ** 2).sum(axis=1))) for t in (histories, known)]
+        dot = (histories.csr() @ known.csr().T).toarray()
+        return np.asarray(dot / np.maximum(np.outer(*norms), 1e-12), np.float64)
+    mine, theirs = (_like(table.csr(), _residuals(table)) for table in (histories, known))
+    ones = [_like(t.csr(), np.ones(len(t), np.float64)) for t in (histories, known)]
+    dot = (mine @ theirs.T).toarray()
+    scale = (mine**2 @ ones[1].T).toarray() * (ones[0] @ (theirs**2).T).toarray()
+    return np.asarray(np.where(scale > 0, dot / np.sqrt(np.where(scale > 0, scale, 1)), 0.0))
+
+
+def noised(
+    values: Floats,
+    sensitivity: float,
+    epsilon: float,
+    histories: Ratings,
+    seed: int | None,
+    what: str,
+) -> Floats:
+    """Values (one row a history) plus Lap(sensitivity/ε), as integer noise on the grid of 2⁻²⁰.
+
+    A seed is taken apart by user and by `what` is noised, so that a user's noise does not depend on
+    who else is asked about.
+    """
+    steps = GRID.toward_zero(values)
+    scale = laplace_scale(GRID.sensitivity(sensitivity), epsilon)
+    if seed is None:
+        return GRID.to_values(steps + discrete_laplace(steps.shape, scale))
+    for row, user in enumerate(histories.user_ids):
+        own = derived_seed(seed, f"{what} {user}")
+        steps[row] += discrete_laplace(steps[row].shape, scale, seed=own)
+    return GRID.to_values(steps)
+
+
+def _residuals(table: Ratings) -> npt.NDArray[np.float64]:
+    return np.asarray(table.values - own_means(table)[table.users], np.float64)
+
+
+def _like(matrix: Any, values: npt.NDArray[Any]) -> Any:
+    """A sparse matrix of the same shape with other values."""
+    copy = matrix.copy()
+    copy.data = values
+    return copy

@@ -1,0 +1,180 @@
+"""The sound default: the contract, its sensitivity searched, its estimates, what it is worth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contracts.guarantees import GuaranteeContract
+from contracts.recommenders import RecommenderContract
+from epicrec.data import Ratings, Scale, split_random
+from epicrec.errors import InputError
+from epicrec.evaluate import evaluate_rating, make_model
+from epicrec.models.bias import Bias
+from epicrec.models.private_bias import (
+    PrivateBias,
+    item_estimates,
+    item_totals,
+    released_totals,
+)
+from epicrec.models.user_neighbours import Avg
+
+
+class TestPrivateBias(RecommenderContract):
+    model_type = PrivateBias
+    settings = {"epsilon": 1.0, "seed": 1}
+
+
+class TestGuarantee(GuaranteeContract):
+    @pytest.fixture
+    def guaranteed(self, viewers: Ratings) -> PrivateBias:
+        return PrivateBias(epsilon=0.7).fit(viewers)
+
+
+def test_what_is_promised(viewers: Ratings) -> None:
+    guarantee = PrivateBias(epsilon=0.7).fit(viewers).guarantee
+    assert (guarantee.epsilon, guarantee.delta) == (0.7, 0.0)
+    assert (guarantee.unit, guarantee.relation) == ("rating", "add or remove one")
+    assert guarantee.status == "proved"
+
+
+@pytest.mark.parametrize("method", ["avg", "pcc", "cos"])
+def test_is_what_epsilon_chooses(method: str) -> None:
+    assert isinstance(make_model(method, epsilon=1.0), PrivateBias)
+
+
+cells = st.dictionaries(
+    st.tuples(st.integers(0, 4), st.integers(0, 3)), st.integers(0, 9), min_size=2, max_size=20
+)
+
+
+@given(cells, st.data())
+@settings(deadline=None)
+def test_one_rating_changes_the_totals_by_its_span(cells: dict, data: st.DataObject) -> None:
+    """Neighbours by adding or removing one: the L1 distance is Δ exactly, never more."""
+    scale = Scale(0.5, 5, 0.5)
+
+    def totals(chosen: dict) -> np.ndarray:
+        (users, items), codes = zip(*chosen, strict=True), [*chosen.values()]
+        ratings = Ratings.from_columns(
+            users, items, [0.5 + 0.5 * code for code in codes], scale=scale
+        )
+        return item_totals(ratings.with_items(np.arange(4)))
+
+    gone = data.draw(st.sampled_from(sorted(cells)))
+    fewer = {cell: code for cell, code in cells.items() if cell != gone}
+    assert np.abs(totals(cells) - totals(fewer)).sum() == 9
+
+
+@pytest.mark.parametrize("wrong", [1.0, 1.3, 0.7])
+def test_noise_has_the_scale_of_the_proof(wrong: float) -> None:
+    one = Ratings.from_columns([1], ["a"], [4.0]).with_items(
+        np.array([f"i{k}" for k in range(40_000)])
+    )
+    noise = released_totals(one, 0.5 * wrong, 3)
+    found = np.abs(noise).mean() / (4 / 0.5)  # the mean of |Laplace| is its scale Δ/ε
+    assert (abs(found - 1) < 0.02) == (wrong == 1.0)
+
+
+def test_only_released_totals_are_learned_from(viewers: Ratings) -> None:
+    """The state is a function of the noisy totals: nothing else of the ratings goes in."""
+    model = PrivateBias(epsilon=1.0).fit(viewers)
+    again = item_estimates(model.totals_ / 4, 1.0)
+    assert model.mean_ == again.mean
+    for name in ("told", "doubt", "variance"):
+        assert np.array_equal(getattr(model, f"{name}_"), getattr(again, name))
+    learned = {name for name in vars(model) if name.endswith("_")}
+    assert learned == {
+        "item_ids_", "scale_", "histories_", "totals_", "mean_", "told_", "doubt_", "variance_"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf")])
+def test_a_bad_epsilon_is_refused(epsilon: float, viewers: Ratings) -> None:
+    with pytest.raises(InputError):
+        PrivateBias(epsilon=epsilon).fit(viewers)
+
+
+# ---- estimates ------------------------------------------------------------------------------
+
+
+def simulated(noise: float, items: int = 3000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(8)
+    counts = np.floor(rng.pareto(0.8, items)).clip(0, 400)
+    means = np.clip(rng.normal(0.3, 0.25, items), -1, 1)
+    balance = np.clip(counts * means + rng.normal(0, np.sqrt(0.2 * counts)), -counts, counts)
+    totals = np.stack([counts + balance, counts - balance]) / 2 + rng.laplace(0, noise, (2, items))
+    return totals, counts, means
+
+
+@pytest.mark.parametrize("noise", [0.2, 1.0, 5.0, 20.0])
+def test_estimates_never_lose_to_one_mean_for_all(noise: float) -> None:
+    totals, counts, means = simulated(noise)
+    found = item_estimates(totals, noise)
+    b = found.told + found.doubt * found.mean
+
+    def error(estimate: np.ndarray | float) -> float:
+        return float((counts * (estimate - means) ** 2).sum() / counts.sum())
+
+    assert error(b) <= 1.02 * error(np.average(means, weights=counts))
+    naive = (totals[0] - totals[1]) / np.maximum(totals.sum(axis=0), 1)
+    assert error(b) < error(np.clip(naive, -1, 1))
+    if noise <= 1:
+        assert error(b) < 0.3 * error(0.3)
+
+
+def test_estimates_know_their_own_error() -> None:
+    totals, counts, means = simulated(1.0)
+    found = item_estimates(totals, 1.0)
+    seen = counts > 0
+    error = (found.told + found.doubt * found.mean - means)[seen] ** 2
+    assert error.mean() == pytest.approx(found.variance[seen].mean(), rel=0.25)
+    assert found.doubt.min() >= 0
+    assert found.doubt.max() <= 1
+    assert found.doubt[counts == 0].mean() > 0.9
+    assert found.doubt[counts > 50].mean() < 0.1
+
+
+def test_blocks_of_items_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    totals, _, _ = simulated(1.0, 500)
+    whole = item_estimates(totals, 1.0)
+    monkeypatch.setattr("epicrec.models.private_bias._ITEMS_AT_ONCE", 64)
+    np.testing.assert_allclose(item_estimates(totals, 1.0).told, whole.told, atol=1e-9)
+
+
+# ---- at home --------------------------------------------------------------------------------
+
+
+def test_a_user_who_likes_everything_is_predicted_higher(viewers: Ratings) -> None:
+    model = PrivateBias(epsilon=5.0, seed=1).fit(viewers)
+    items = viewers.item_ids[:30]
+    users = np.repeat(["fan", "critic"], 30)
+    history = pa.table(
+        {"user_id": users, "item_id": np.tile(items, 2), "rating": np.repeat([5.0, 2.0], 30)}
+    )
+    asked = pa.table({"user_id": ["fan", "critic"], "item_id": viewers.item_ids[[40, 40]]})
+    fan, critic = model.predict(asked, histories=history)["score"].to_pylist()
+    assert fan > 4.2
+    assert critic < 2.8
+
+
+def test_without_information_it_is_the_users_mean(viewers: Ratings) -> None:
+    model = PrivateBias(epsilon=1e-6, seed=1).fit(viewers)
+    scores = model._scores(viewers)
+    means = Avg().fit(viewers)._scores(viewers)
+    many = viewers.user_counts >= 20
+    assert np.abs(scores - means)[many].max() < 0.25
+
+
+def test_close_to_the_bias_model_and_better_with_more_budget(viewers: Ratings) -> None:
+    train, test = split_random(viewers, 0.2, seed=1)
+
+    def error(model: object) -> float:
+        return evaluate_rating(model, train, test)[0]["rmse"]  # type: ignore[arg-type]
+
+    strict, loose = (error(PrivateBias(epsilon=e, seed=2)) for e in (0.1, 5.0))
+    assert loose < 1.01 * error(Bias())
+    assert loose < strict < 1.02 * error(Avg())
