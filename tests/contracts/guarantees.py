@@ -56,7 +56,7 @@ class GuaranteeContract:
         disclosure = guarantee.status == "none"
         ledger = Ledger(
             None,
-            limit_epsilon=1.0 if disclosure else guarantee.epsilon * (1 + 1e-6),
+            limit_epsilon=1.0 if disclosure else guarantee.epsilon * (1 + 1e-6) or 1e-9,
             limit_delta=guarantee.delta,
         )
         ledger.spend(guarantee, about="contract", disclosure=disclosure)

@@ -22,7 +22,7 @@ from epicrec.evaluate.d2p import (
     plot_budgets,
     plot_density,
     plot_sweeps,
-    reproduce_d2p,
+    reproduce,
     sweep_table,
     trial,
 )
@@ -150,7 +150,7 @@ def test_audit_refuses_others() -> None:
 @pytest.mark.slow
 def test_reproduction_on_real_data(real_data: Any, tmp_path: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("EPICREC_DATA", str(real_data))
-    tables = reproduce_d2p(tmp_path, quick=True)["tables"]
+    tables = reproduce(tmp_path, quick=True)["tables"]
     assert json.loads((tmp_path / "d2p.json").read_text())["paper"] == "d2p"
     chosen = tables["epsilon"][0]
     assert chosen["least_group"] == 1

@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 
 from contracts.guarantees import GuaranteeContract
 from contracts.perturbers import PerturberContract
-from epicrec.data import Catalogue, Ratings, load_dataset
+from epicrec.data import Catalogue, Ratings, load_dataset, split_per_user
 from epicrec.errors import BudgetExceededError, InputError
 from epicrec.perturb.d2p import D2P, AlterEgo, choose, expected_utility, no_features
 from epicrec.perturb.groups import (
@@ -359,7 +359,7 @@ def test_what_cannot_be_told_apart_is_not_inverted() -> None:
 
 @pytest.mark.realdata
 def test_rare_items_have_groups_of_one(real_data: Any) -> None:
-    ratings = load_dataset(real_data / "ml-100k").ratings
+    ratings, _ = split_per_user(load_dataset(real_data / "ml-100k").ratings, 0.2, seed=0)
     groups = cosine_groups(ratings, 6.5)
     assert groups.sizes.min() == 1
     assert 300 < np.median(groups.sizes) < 450

@@ -185,11 +185,11 @@ def test_forked_children_differ():
 
 
 def test_chacha20_is_the_cipher(monkeypatch):
-    words = noise._stream(b"root", 0)(4)
+    words = noise.word_stream(b"root", 0)(4)
     monkeypatch.setattr(
         noise.hashlib, "sha256", lambda _: type("H", (), {"digest": lambda _: bytes(32)})()
     )
-    zero_key = noise._stream(b"root", 0)(4)
+    zero_key = noise.word_stream(b"root", 0)(4)
     # RFC 8439, A.1, test vector 1: key 0, nonce 0, counter 0
     assert (
         zero_key.tobytes().hex()

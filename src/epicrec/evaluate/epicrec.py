@@ -20,13 +20,16 @@ from epicrec.errors import InputError
 from epicrec.evaluate.filters import Filter, als, binary, completed, folded_in
 from epicrec.evaluate.metrics import list_metrics
 from epicrec.evaluate.protocols import Evaluation
-from epicrec.perturb import LEVELS, MEpicRec, Prior, SEpicRec, parse_levels, perturber_class
+from epicrec.perturb import LEVELS, MEpicRec, Prior, SEpicRec, parse_levels
 from epicrec.perturb.levels import NO, PERTURBED, Levels, has_any
 from epicrec.privacy import AuditResult, Guarantee, audit_epsilon
 from epicrec.progress import report
 
 Floats = npt.NDArray[np.floating[Any]]
 Perturber = SEpicRec | MEpicRec
+
+EPICREC: dict[str, type[Perturber]] = {"s-epicrec": SEpicRec, "m-epicrec": MEpicRec}
+"""The two mechanisms by the names of their methods."""
 
 YELP_TOP_LEVEL = frozenset(
     {
@@ -311,13 +314,13 @@ def audit_epicrec(method: str, *, epsilon: float = 1.0, runs: int = 8000) -> Aud
     logarithm of the likelihood ratio, the best test there is (Neyman and Pearson).
     """
     titles, genres = ["a", "b", "c"], ["War|Drama", "War", "Drama"]
-    perturber = perturber_class(method)(
+    perturber = EPICREC[method](
         Catalogue.from_columns([1, 2, 3], titles, genres), epsilon=epsilon
     )
     without = {"War": 1, "Drama": 0}
 
     def outputs(history: list[int], done: int) -> list[float]:
-        found = []
+        found: list[float] = []
         for run in range(runs):
             if run % 500 == 0:
                 report("drawing releases", done + run, 2 * runs)
@@ -340,7 +343,9 @@ def audit_epicrec(method: str, *, epsilon: float = 1.0, runs: int = 8000) -> Aud
 def _perturber(
     setting: Experiment, method: str, epsilon: float | None, as_published: bool, calibration: Any
 ) -> Perturber:
-    return perturber_class(method)(
+    if method not in EPICREC:
+        raise InputError(f"this protocol is for {' and '.join(EPICREC)}, not for {method!r}")
+    return EPICREC[method](
         setting.catalogue,
         epsilon=epsilon,
         prior=setting.prior,

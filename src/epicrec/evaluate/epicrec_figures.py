@@ -11,13 +11,14 @@ import numpy as np
 
 from epicrec.data import EMBEDDED, Dataset, available, load_dataset
 from epicrec.evaluate.epicrec import (
+    EPICREC,
     Experiment,
     aggregates,
     experiment,
     mae_loss,
     topn_cost,
 )
-from epicrec.perturb import LEVELS, PERTURBERS, perturber_class
+from epicrec.perturb import LEVELS
 from epicrec.perturb.calibrate import category_scales, maximal_rows, optimal_shares
 from epicrec.perturb.levels import PERTURBED, Levels
 from epicrec.progress import report
@@ -84,7 +85,7 @@ def category_table(datasets: list[Dataset], *, quick: bool, seed: int) -> list[d
     people = {"s-epicrec": 60 if quick else 500, "m-epicrec": 30 if quick else 200}
     table: list[dict[str, Any]] = []
     for dataset in datasets:
-        for method in PERTURBERS:
+        for method in EPICREC:
             alone = aggregates(
                 dataset, method=method, epsilon=1e-5, max_users=people[method], seed=seed
             ).metrics["category_mae"]
@@ -116,9 +117,9 @@ def budget_table(datasets: list[Dataset], *, quick: bool) -> list[dict[str, Any]
     table = []
     for dataset in datasets:
         setting = experiment(dataset)
-        for method in PERTURBERS:
+        for method in EPICREC:
             for way in ("as published", "default"):
-                device = perturber_class(method)(
+                device = EPICREC[method](
                     setting.catalogue, prior=setting.prior, as_published=way == "as published"
                 )
                 levels = [_levels(setting, method, k) for k in range(3 if quick else 10)]
@@ -179,8 +180,8 @@ def time_table(datasets: list[Dataset], *, seed: int) -> list[dict[str, Any]]:
     for dataset in datasets:
         setting = experiment(dataset, seed=seed, max_users=1)
         history = setting.catalogue.item_ids[setting.people.items]
-        for method in PERTURBERS:
-            device = perturber_class(method)(setting.catalogue, prior=setting.prior)
+        for method in EPICREC:
+            device = EPICREC[method](setting.catalogue, prior=setting.prior)
             levels = _levels(setting, method, seed)
             device.release(history, levels)
             started = time.perf_counter()

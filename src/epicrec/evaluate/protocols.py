@@ -67,8 +67,9 @@ def make_model(
     options = {name: value for name, value in wanted.items() if value is not None}
     options |= {"epsilon": epsilon} if epsilon is not None else {}
     options |= settings or {}
-    if "seed" not in has:
-        options.pop("seed", None)
+    for given in ("seed", "catalogue"):  # offered to all, for those that can use it
+        if given not in has:
+            options.pop(given, None)
     for name in options:
         if name in has:
             continue
@@ -165,7 +166,7 @@ def evaluate_model(
         feedback = "implicit"
     model = make_model(
         method, epsilon=epsilon, delta=delta, unit=unit, feedback=feedback,
-        as_published=as_published, seed=seed, settings=settings,
+        as_published=as_published, seed=seed, catalogue=dataset.catalogue, settings=settings,
     )  # fmt: skip
     report("splitting", 0, 1)
     if dataset.ratings.probe is not None:
@@ -181,8 +182,12 @@ def evaluate_model(
         )
     return Evaluation(
         method, dataset.name, protocol, model.guarantee, metrics, seconds,
-        {"seed": seed, "test_fraction": test_fraction, **model.parameters()},
+        {"seed": seed, "test_fraction": test_fraction, **_plain(model.parameters())},
     )  # fmt: skip
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name != "catalogue"}
 
 
 def _ids(table: Any, name: str) -> Any:

@@ -11,7 +11,6 @@ from typing import Any
 from epicrec.data import Dataset
 from epicrec.errors import InputError
 from epicrec.evaluate.protocols import Evaluation, evaluate_model
-from epicrec.perturb import PERTURBERS
 from epicrec.privacy import AuditResult
 
 PROTOCOLS = ("rating", "topn", "aggregates", "mae-loss", "yang")
@@ -49,7 +48,7 @@ def evaluate(
     """Measure a method on a data set by a protocol; see `evaluate_model` for the usual options."""
     if protocol not in PROTOCOLS:
         raise InputError(f"there is no protocol {protocol!r}; choose from {', '.join(PROTOCOLS)}")
-    if method in PERTURBERS and PERTURBERS[method].endswith("EpicRec"):
+    if method in ("s-epicrec", "m-epicrec"):
         from epicrec.evaluate.epicrec import PROTOCOLS as OWN
 
         if protocol not in OWN:
@@ -60,7 +59,7 @@ def evaluate(
 
         return _call(evaluate_yang, (method, dataset), {**options, "settings": settings})
     if protocol not in ("rating", "topn"):
-        raise InputError(f"the protocol {protocol!r} is for {', '.join(PERTURBERS)}, not {method}")
+        raise InputError(f"the protocol {protocol!r} is for s-epicrec and m-epicrec, not {method}")
     return evaluate_model(method, dataset, protocol=protocol, settings=settings, **options)
 
 

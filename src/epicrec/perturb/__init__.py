@@ -13,6 +13,7 @@ from epicrec.errors import InputError
 
 if TYPE_CHECKING:
     from epicrec.data import Catalogue
+    from epicrec.perturb.d2p import D2P, AlterEgo, AlterEgoRelease
     from epicrec.perturb.dpi import DPI, HidingDPI, RatedRelease
     from epicrec.perturb.epicrec import MEpicRec, SEpicRec
     from epicrec.perturb.levels import LEVELS, parse_level, parse_levels
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from epicrec.perturb.streams import Stream, release_through
 
 _MODULES = {
+    "d2p": ("AlterEgo", "AlterEgoRelease", "D2P"),
     "dpi": ("DPI", "HidingDPI", "RatedRelease"),
     "epicrec": ("MEpicRec", "SEpicRec"),
     "levels": ("LEVELS", "parse_level", "parse_levels"),
@@ -30,13 +32,16 @@ _MODULES = {
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
-PERTURBERS = {"s-epicrec": "SEpicRec", "m-epicrec": "MEpicRec"}
+PERTURBERS = {"s-epicrec": "SEpicRec", "m-epicrec": "MEpicRec", "d2p": "D2P"}
 """Methods that release a history over a catalogue, by name; `perturber_class` gives the class."""
 
 __all__ = [
+    "D2P",
     "DPI",
     "LEVELS",
     "PERTURBERS",
+    "AlterEgo",
+    "AlterEgoRelease",
     "HidingDPI",
     "MEpicRec",
     "Odds",
@@ -65,11 +70,11 @@ def make_perturber(method: str, catalogue: Catalogue, **options: Any) -> Any:
     return cls(catalogue=catalogue, **chosen)
 
 
-def perturber_class(method: str) -> type[SEpicRec] | type[MEpicRec]:
+def perturber_class(method: str) -> type[SEpicRec] | type[MEpicRec] | type[D2P]:
     """The class behind a method name."""
     if method not in PERTURBERS:
         raise InputError(f"there is no method {method!r} here; use one of {', '.join(PERTURBERS)}")
-    found: type[SEpicRec] | type[MEpicRec] = __getattr__(PERTURBERS[method])
+    found: type[SEpicRec] | type[MEpicRec] | type[D2P] = __getattr__(PERTURBERS[method])
     return found
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import exp, expm1
+from math import exp, expm1, prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow as pa
 from epicrec.data import Ratings, Scale, find
 from epicrec.errors import InputError
 from epicrec.privacy import Guarantee, add_discrete_laplace, laplace_scale
+from epicrec.privacy.noise import root_key, word_stream
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -385,15 +385,8 @@ def derived_seed(seed: int | None, name: Any) -> int | None:
 
 def _words(seed: int | None) -> Callable[[tuple[int, ...]], Integers]:
     """A source of uniform whole numbers below 2⁶²."""
-    if seed is not None:
-        rng = np.random.default_rng(seed)
-        return lambda shape: rng.integers(0, _ONE, shape)
-
-    def draw(shape: tuple[int, ...]) -> Integers:
-        raw = np.frombuffer(secrets.token_bytes(8 * int(np.prod(shape))), "<u8") >> np.uint64(2)
-        return raw.astype(np.int64).reshape(shape)
-
-    return draw
+    stream = word_stream(root_key(seed, "hiding"), 0)
+    return lambda shape: (stream(prod(shape)) >> np.uint64(2)).astype(np.int64).reshape(shape)
 
 
 def _ceil(value: Fraction) -> int:

@@ -70,6 +70,27 @@ def add_integer_gaussian(array: Integers, sigma: Scales, *, seed: int | None = N
     return _add(array, sigma, normal=True, seed=seed)
 
 
+def word_stream(root: bytes, chunk: int) -> Callable[[int], npt.NDArray[np.uint64]]:
+    """Words of the ChaCha20 key stream with a key for this chunk alone, so the nonce can be 0."""
+    key = hashlib.sha256(root + chunk.to_bytes(8, "little")).digest()
+    cipher = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
+
+    def words(count: int) -> npt.NDArray[np.uint64]:
+        zeros = _ZEROS[: 8 * count] if count <= _BATCH else bytes(8 * count)
+        return np.frombuffer(cipher.update(zeros), dtype="<u8")
+
+    return words
+
+
+def root_key(seed: int | None, name: str) -> bytes:
+    """A fresh key from the operating system or, for experiments, one that the seed decides."""
+    if seed is None:
+        return secrets.token_bytes(32)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError(f"seed must be a non-negative integer or None, not {seed!r}")
+    return hashlib.sha256(f"epicrec noise {name} {seed}".encode()).digest()
+
+
 def _add(array: Integers, scale: Scales, *, normal: bool, seed: int | None) -> Integers:
     name = "sigma" if normal else "scale"
     if array.dtype != np.int64 or not array.flags.c_contiguous or not array.flags.writeable:
@@ -82,13 +103,13 @@ def _add(array: Integers, scale: Scales, *, normal: bool, seed: int | None) -> I
         raise InputError("values beyond ±2**62 could overflow with noise: use a coarser grid")
     distinct, which = _scales(scale, array.size, name)
     table = np.array([fixed_point(value) for value in distinct], dtype=np.uint64)
-    root = _root_key(seed, name)
+    root = root_key(seed, name)
     chosen = law(normal)
     starts = range(0, flat.size, _CHUNK)
 
     def fill(start: int) -> None:
         part = which if which.size == 1 else which[start : start + _CHUNK]
-        stream = _stream(root, start // _CHUNK)
+        stream = word_stream(root, start // _CHUNK)
         _add_chunk(flat[start : start + _CHUNK], distinct, table, part, chosen, stream)
 
     if len(starts) <= 1:
@@ -136,21 +157,6 @@ def _add_chunk(
             if drawn is not None:
                 out[done] += drawn  # beyond int64 with probability below exp(-2**17)
                 done += 1
-
-
-def _stream(root: bytes, chunk: int) -> Callable[[int], npt.NDArray[np.uint64]]:
-    """Words of the ChaCha20 key stream with a key for this chunk alone, so the nonce can be 0."""
-    key = hashlib.sha256(root + chunk.to_bytes(8, "little")).digest()
-    cipher = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
-    return lambda count: np.frombuffer(cipher.update(_ZEROS[: 8 * count]), dtype="<u8")
-
-
-def _root_key(seed: int | None, name: str) -> bytes:
-    if seed is None:
-        return secrets.token_bytes(32)
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"seed must be a non-negative integer or None, not {seed!r}")
-    return hashlib.sha256(f"epicrec noise {name} {seed}".encode()).digest()
 
 
 def _scales(scale: Scales, size: int, name: str) -> tuple[list[Fraction], npt.NDArray[np.intp]]:

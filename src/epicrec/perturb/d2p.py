@@ -1,0 +1,505 @@
+"""D2P: a history replaced, item by item, by an AlterEgo (Guerraoui et al., VLDB 2015)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from math import isfinite, isinf
+from time import perf_counter
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import solve
+
+from epicrec.data import Catalogue, Ratings
+from epicrec.errors import InputError
+from epicrec.perturb.epicrec import item_ids_of
+from epicrec.perturb.groups import PublicSimilarity, cosine_groups, public_groups
+from epicrec.perturb.levels import PERTURBED
+from epicrec.perturb.substitution import Channel, selector_probability
+from epicrec.privacy import Guarantee, Ledger
+
+DEFAULT_EPSILON = 3.0
+
+SAYS_HOW_MANY = "How many items a history has is sent as it is and is not protected."
+PUBLIC_GROUPS = "The catalogue, its groups, p and p* were chosen without looking at any history."
+PRIVATE_GROUPS = (
+    "The groups were made from private ratings, which the paper's proof takes for public."
+)
+CARRIED = (
+    "Ratings travel with the substitutes as they are: only which item they belong to is hidden."
+)
+
+_SAMPLE = 400  # items of the catalogue on which expected utility is reckoned
+_REPORTS = 50.0  # events a catalogue item gets from all people together
+_OWN = 0.5  # share of what sets an item apart that public features say nothing about
+
+
+# ---- what is released -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlterEgoRelease:
+    """One AlterEgo: only `items`, `times` and `ratings` are sent.
+
+    `items` are distinct and in the catalogue's order, `times` how many of the history's items each
+    stands for, `ratings` the mean of the ratings carried along (None where none are sent).
+    """
+
+    items: tuple[Any, ...]
+    times: tuple[int, ...]
+    guarantee: Guarantee
+    ratings: tuple[float, ...] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    as_published: bool = False
+    seconds: float = 0.0
+    method: str = "d2p"
+
+    clear: ClassVar[int] = 0
+    """Nothing is sent as it is on purpose."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "method": self.method,
+            "items": list(self.items),
+            "times": list(self.times),
+            "ratings": None if self.ratings is None else list(self.ratings),
+            "guarantee": self.guarantee.to_dict(),
+            "settings": dict(self.settings),
+            "as_published": self.as_published,
+            "seconds": self.seconds,
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> AlterEgoRelease:
+        """Read what `to_dict` wrote."""
+        try:
+            plain = dict(values)
+            plain["items"], plain["times"] = tuple(plain["items"]), tuple(plain["times"])
+            plain["ratings"] = None if plain["ratings"] is None else tuple(plain["ratings"])
+            plain["guarantee"] = Guarantee.from_dict(plain["guarantee"])
+            return cls(**plain)
+        except (KeyError, TypeError) as error:
+            raise InputError(f"not a release: {error}; fields are those of to_dict") from error
+
+    @classmethod
+    def from_json(cls, text: str) -> AlterEgoRelease:
+        try:
+            return cls.from_dict(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise InputError(f"not a release: {error}; expected what to_json wrote") from error
+
+
+# ---- settings ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Settings:
+    """p, p*, λ and the floor on group sizes, with the utility expected of them."""
+
+    p: float
+    p_star: float
+    lam: float
+    floor: int
+    utility: float
+
+
+@lru_cache(maxsize=16)
+def choose(
+    catalogue: Catalogue,
+    epsilon: float,
+    *,
+    p_star: float | None = None,
+    lam: float | None = None,
+    floor: int | None = None,
+) -> Settings:
+    """The inverse problem: of all (p, p*, λ, floor) that cost ε, those of the best expected
+    utility.
+
+    For each candidate p solves equation (12) with equality, so all of ε is used. What is given
+    stays as given. Only the catalogue is looked at; see `expected_utility`. p* is 0 unless given:
+    a group holds its own item, so a smaller group does what p* does, at less cost. With groups of
+    g items the least noise is at g ≈ N/(e^ε - 1), which the candidates surround.
+    """
+    _check_epsilon(epsilon)
+    n = len(catalogue)
+    star = 0.0 if p_star is None else p_star
+    best_size = n / float(np.expm1(min(epsilon, 500.0)))
+    sizes = (
+        sorted({int(np.clip(round(f * best_size), 1, n)) for f in (0.35, 0.6, 1.0, 1.7)})
+        if floor is None
+        else [_whole_floor(floor, n)]
+    )
+    plain = PublicSimilarity(catalogue).plain
+    radii = (lam,) if lam is not None else (1.0,) if plain else (0.25, 0.5, 1.0)
+    found = []
+    for size in sizes:
+        p = selector_probability(n, epsilon, star, size)
+        if p is not None:
+            found += [
+                Settings(p, star, radius, size, expected_utility(catalogue, p, star, radius, size))
+                for radius in radii
+            ]
+    if not found:
+        raise InputError(
+            f"p* = {star:g} alone costs more than ε = {epsilon:g} among {n:,} items; choose "
+            "a smaller p* or a larger ε"
+        )
+    return max(found, key=lambda settings: settings.utility)
+
+
+def expected_utility(
+    catalogue: Catalogue, p: float, p_star: float, lam: float, floor: int
+) -> float:
+    """The share of what sets items apart that a server is expected to recover; from public data.
+
+    What people do with the items is taken as Gaussian with covariance Σ, half of it the public
+    similarity Ψ (centred) and half each item's own; 50 events an item are seen through the channel
+    T as m = 50 times the signal A = T/√(N·mean of T's rows) in unit noise. The best linear estimate
+    then explains tr(ΣA (AᵀΣA + I/m)⁻¹ AᵀΣ)/tr Σ. Large catalogues are reckoned on 400 items spread
+    evenly over them, with groups of the same share.
+    """
+    n = len(catalogue)
+    sample = catalogue if n <= _SAMPLE else _spread_part(catalogue, _SAMPLE)
+    size = max(1, round(floor * len(sample) / n))
+    law = Channel(public_groups(sample, lam, size), p, p_star).matrix()
+    covariance = _public_covariance(sample)
+    signal = law / np.sqrt(len(sample) * law.mean(axis=0))
+    cross = covariance @ signal
+    seen = signal.T @ cross
+    seen[np.diag_indices(len(sample))] += 1 / _REPORTS
+    explained = np.einsum("ij,ji->", cross, solve(seen, cross.T, assume_a="pos"))
+    return float(explained / np.trace(covariance))
+
+
+@lru_cache(maxsize=4)
+def _public_covariance(catalogue: Catalogue) -> npt.NDArray[np.float64]:
+    n = len(catalogue)
+    alike = PublicSimilarity(catalogue).rows(np.arange(n)).astype(np.float64)
+    alike -= alike.mean(axis=0) + alike.mean(axis=1)[:, None] - alike.mean()
+    alike *= n / max(float(np.trace(alike)), 1e-9)
+    return np.asarray((1 - _OWN) * alike + _OWN * np.eye(n))
+
+
+@lru_cache(maxsize=4)
+def _spread_part(catalogue: Catalogue, size: int) -> Catalogue:
+    """So many items of a catalogue, at even distances."""
+    items = np.linspace(0, len(catalogue) - 1, size).astype(int)
+    rows = catalogue.matrix[items]
+    return replace(
+        catalogue,
+        item_ids=catalogue.item_ids[items],
+        titles=catalogue.titles[items],
+        years=catalogue.years[items],
+        indptr=rows.indptr.astype(np.int64),
+        indices=rows.indices.astype(np.int32),
+        popularity=None if catalogue.popularity is None else catalogue.popularity[items],
+        extra=None,
+    )
+
+
+# ---- the perturber ----------------------------------------------------------------------------
+
+
+def make_channel(
+    catalogue: Catalogue,
+    *,
+    p: float | None = None,
+    p_star: float | None = None,
+    lam: float | None = None,
+    floor: int | None = None,
+    neighbours: int = 0,
+    epsilon: float | None = None,
+    ratings: Ratings | None = None,
+    as_published: bool = False,
+) -> tuple[Channel, dict[str, Any]]:
+    """The channel that these options mean, and the settings in full.
+
+    Without p, p solves equation (12) for ε (3 unless given) and what else is missing is chosen on
+    the catalogue. With p, p* defaults to 0, λ to 1 and the floor to a twentieth of the catalogue,
+    and an ε that these exceed is an error. `as_published` groups the `ratings` by cosine
+    (Algorithm 1) and defaults to the paper's setting for MovieLens: p = 0.7, p* = 0.03, λ = 6.5,
+    no floor.
+    """
+    n = len(catalogue)
+    if epsilon is not None:
+        _check_epsilon(epsilon)
+    if lam is not None and not lam >= 0:
+        raise InputError(f"λ is a distance and at least 0, not {lam}")
+    if as_published:
+        if ratings is None:
+            raise InputError(
+                "the paper's groups come from ratings: pass ratings=, or use public groups"
+            )
+        p, p_star = 0.7 if p is None else p, 0.03 if p_star is None else p_star
+        lam, floor = 6.5 if lam is None else lam, _whole_floor(1 if floor is None else floor, n)
+        groups = cosine_groups(
+            ratings.with_items(catalogue.item_ids), lam, neighbours=neighbours, floor=floor
+        )
+        channel = Channel(groups, p, p_star)
+        cost = channel.published_epsilon
+    else:
+        if neighbours:
+            raise InputError(
+                "neighbouring groups belong to as_published; raise λ or the floor instead"
+            )
+        if p is None:
+            chosen = choose(
+                catalogue, DEFAULT_EPSILON if epsilon is None else epsilon,
+                p_star=p_star, lam=lam, floor=floor,
+            )  # fmt: skip
+            p, p_star, lam, floor = chosen.p, chosen.p_star, chosen.lam, chosen.floor
+        else:
+            p_star, lam = 0.0 if p_star is None else p_star, 1.0 if lam is None else lam
+            floor = _whole_floor(max(1, n // 20) if floor is None else floor, n)
+        channel = Channel(public_groups(catalogue, lam, floor), p, p_star)
+        cost = channel.epsilon
+    if epsilon is not None and cost > epsilon * (1 + 1e-9):
+        raise InputError(
+            f"p = {p:g}, p* = {p_star:g} and λ = {lam:g} cost ε = {cost:.4g}, more than "
+            f"{epsilon:g}; leave p out to have it chosen, or raise ε"
+        )
+    return channel, {"p": p, "p_star": p_star, "lam": lam, "floor": floor, "neighbours": neighbours}
+
+
+def channel_guarantee(
+    channel: Channel, *, as_published: bool = False, carried: bool = False, seed: int | None = None
+) -> Guarantee:
+    """What AlterEgos through this channel promise; the exact ε, or (12) as published."""
+    epsilon = channel.published_epsilon if as_published else channel.epsilon
+    if isinf(epsilon):
+        return Guarantee.none(unit="item", relation="change one")
+    return Guarantee(
+        epsilon=epsilon,
+        unit="item",
+        relation="change one",
+        status="claimed" if as_published or carried else "proved",
+        assumes=(
+            PRIVATE_GROUPS if as_published else PUBLIC_GROUPS,
+            SAYS_HOW_MANY,
+            *((CARRIED,) if carried else ()),
+        ),
+    ).seeded(seed)
+
+
+@dataclass(frozen=True, eq=False)
+class D2P:
+    """Replace every item of a history at random, mostly by one at some distance (sections 2 and 3).
+
+    The mechanism: each item is kept with probability p*; otherwise it becomes, with probability p,
+    any item, else one of its group. Relation: two histories that differ in which item stands in one
+    place. One item's substitute is drawn without regard to the others, so the release's
+    probability changes by at most max T(s, t)/T(s', t), of which ε is the logarithm, computed over
+    all triples (`Channel.epsilon`); equation (12) with the true least group is an upper bound.
+
+    Sound where the paper is not: groups come from the public catalogue and have a floor; one draw
+    decides between group and everything, not two; it runs on the device. `as_published` takes the
+    paper's groups from `ratings`. `carry_ratings` sends the ratings of the history along, which
+    hides only which item they belong to. Without options the settings are chosen for ε = 3.
+
+    >>> from epicrec.data.simulate import embedded_items
+    >>> films = Catalogue.from_table(embedded_items())
+    >>> release = D2P(films, p=0.5, p_star=0.2).release(films.item_ids[:30])
+    >>> sum(release.times), round(release.guarantee.epsilon, 2)
+    (30, 5.67)
+    """
+
+    catalogue: Catalogue
+    p: float | None = field(default=None, kw_only=True)
+    p_star: float | None = field(default=None, kw_only=True)
+    lam: float | None = field(default=None, kw_only=True)
+    floor: int | None = field(default=None, kw_only=True)
+    neighbours: int = field(default=0, kw_only=True)
+    epsilon: float | None = field(default=None, kw_only=True)
+    ratings: Ratings | None = field(default=None, kw_only=True)
+    carry_ratings: bool = field(default=False, kw_only=True)
+    as_published: bool = field(default=False, kw_only=True)
+    seed: int | None = field(default=None, kw_only=True)
+
+    method: ClassVar[str] = "d2p"
+
+    @property
+    def channel(self) -> Channel:
+        """The public law of substitution; the same for everyone with these options."""
+        return self._made[0]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """p, p*, λ and floor as given or chosen."""
+        return self._made[1]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What one release promises."""
+        return channel_guarantee(
+            self.channel, as_published=self.as_published, carried=self.carry_ratings, seed=self.seed
+        )
+
+    def release(
+        self, history: Any, levels: Any = PERTURBED, *, seed: int | None = None
+    ) -> AlterEgoRelease:
+        """The AlterEgo of a history: a sequence of item ids, or a table with `item_id` (and
+        `rating`).
+
+        Items outside the catalogue are not released. `seed` replaces the constructor's for this one
+        draw. Draw once, show that, send that: each further draw costs ε again. To go on releasing a
+        history that grows, use `AlterEgo`.
+        """
+        started = perf_counter()
+        if levels != PERTURBED:
+            raise InputError(f"D2P replaces everything; its only level is {PERTURBED!r}")
+        items, ratings = self._events(history)
+        seed = self.seed if seed is None else seed
+        substitutes = self.channel.draw(items, seed=seed)
+        return self._as_release(substitutes, ratings, seed, started)
+
+    def _events(self, history: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
+        """The distinct known items of a history, in order, and their ratings where carried."""
+        if not isinstance(self.catalogue, Catalogue):
+            raise InputError(
+                f"catalogue must be a Catalogue, not a {type(self.catalogue).__name__}"
+            )
+        at = self.catalogue.positions(item_ids_of(history))
+        items, first = np.unique(at, return_index=True)
+        first = first[items >= 0]
+        ratings = _ratings_of(history, len(at))[first] if self.carry_ratings else None
+        return items[items >= 0].astype(np.int64), ratings
+
+    def _as_release(
+        self, substitutes: Any, ratings: Any, seed: int | None, started: float
+    ) -> AlterEgoRelease:
+        sent, which, times = np.unique(substitutes, return_inverse=True, return_counts=True)
+        means = None if ratings is None else np.bincount(which, ratings, len(sent)) / times
+        return AlterEgoRelease(
+            items=tuple(self.catalogue.item_ids[sent].tolist()),
+            times=tuple(times.tolist()),
+            ratings=None if means is None else tuple(means.tolist()),
+            guarantee=replace(self, seed=seed).guarantee,
+            settings=self.settings,
+            as_published=self.as_published,
+            seconds=perf_counter() - started,
+        )
+
+    @property
+    def _made(self) -> tuple[Channel, dict[str, Any]]:
+        return _cached_channel(
+            self.catalogue, self.p, self.p_star, self.lam, self.floor, self.neighbours,
+            self.epsilon, self.ratings, self.as_published,
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def _cached_channel(
+    catalogue: Catalogue, p: float | None, p_star: float | None, lam: float | None,
+    floor: int | None, neighbours: int, epsilon: float | None, ratings: Ratings | None,
+    as_published: bool,
+) -> tuple[Channel, dict[str, Any]]:  # fmt: skip
+    return make_channel(
+        catalogue, p=p, p_star=p_star, lam=lam, floor=floor, neighbours=neighbours,
+        epsilon=epsilon, ratings=ratings, as_published=as_published,
+    )  # fmt: skip
+
+
+# ---- a device's AlterEgo over time ------------------------------------------------------------
+
+
+@dataclass
+class AlterEgo:
+    """A person's AlterEgo as their history grows; the maintenance operations of section 2.1.
+
+    `substitutes` maps each item released so far to what stands for it. An item keeps its
+    substitute, so every item costs ε once however often the AlterEgo is sent: batches are about
+    disjoint items, and the ledger takes their maximum. `renew` draws everything afresh: a new
+    release about all items, which the ledger adds. `regroup` goes on with other groups for items
+    still to come. Keep `substitutes` and `batches` on the device, with the ledger.
+    """
+
+    perturber: D2P
+    ledger: Ledger
+    substitutes: dict[Any, Any] = field(default_factory=dict)
+    batches: int = 0
+
+    def update(self, history: Any) -> AlterEgoRelease:
+        """The AlterEgo of the history as it is now; only new items are drawn and paid for."""
+        started = perf_counter()
+        items, ratings = self.perturber._events(history)
+        ids = self.perturber.catalogue.item_ids[items].tolist()
+        fresh = np.array([i not in self.substitutes for i in ids], np.bool_)
+        if fresh.any():
+            self._draw(items[fresh], f"batch {self.batches + 1}")
+            self.batches += 1
+        return self._release([self.substitutes[i] for i in ids], ratings, started)
+
+    def renew(self, history: Any) -> AlterEgoRelease:
+        """A fresh AlterEgo of the whole history: a second release, which costs ε again."""
+        started = perf_counter()
+        items, ratings = self.perturber._events(history)
+        self._draw(items, None)
+        ids = self.perturber.catalogue.item_ids[items].tolist()
+        return self._release([self.substitutes[i] for i in ids], ratings, started)
+
+    def regroup(self, perturber: D2P) -> None:
+        """Take other groups (new items in the catalogue, another λ) for the items still to come."""
+        self.perturber = perturber
+
+    def _draw(self, items: npt.NDArray[np.int64], group: str | None) -> None:
+        """Enter the draw in the ledger, then make it."""
+        perturber = self.perturber
+        self.ledger.spend(
+            perturber.guarantee, about=f"d2p: {len(items)} items replaced", group=group,
+            disclosure=perturber.guarantee.status == "none",
+        )  # fmt: skip
+        known = perturber.catalogue.item_ids
+        drawn = perturber.channel.draw(items, seed=perturber.seed)
+        pairs = zip(known[items].tolist(), known[drawn].tolist(), strict=True)
+        self.substitutes.update(pairs)
+
+    def _release(self, ids: list[Any], ratings: Any, started: float) -> AlterEgoRelease:
+        perturber = self.perturber
+        positions = perturber.catalogue.positions(np.array(ids)) if ids else np.zeros(0, np.int64)
+        return perturber._as_release(positions, ratings, perturber.seed, started)
+
+
+# ---- checks -----------------------------------------------------------------------------------
+
+
+def _ratings_of(history: Any, count: int) -> npt.NDArray[np.float64]:
+    import narwhals as nw
+
+    if hasattr(history, "columns") or hasattr(history, "column_names"):
+        table = nw.from_native(history, eager_only=True)
+        if "rating" in table.columns:
+            values = np.asarray(table["rating"].to_list(), np.float64)
+            if np.isfinite(values).all() and len(values) == count:
+                return values
+    raise InputError("carry_ratings needs a table with item_id and a rating in every row")
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if isinstance(epsilon, bool) or not isfinite(epsilon) or not epsilon > 0:
+        raise InputError(f"epsilon must be a number above 0, not {epsilon!r}")
+
+
+def _whole_floor(floor: int, n: int) -> int:
+    if isinstance(floor, bool) or int(floor) != floor or floor < 1:
+        raise InputError(f"the floor on group sizes is a whole number from 1 on, not {floor!r}")
+    return int(min(floor, n))
+
+
+def no_features(item_ids: npt.NDArray[Any]) -> Catalogue:
+    """A catalogue that knows nothing of its items but their ids."""
+    return Catalogue(
+        item_ids=item_ids,
+        titles=np.full(len(item_ids), "", dtype=object),
+        years=np.zeros(len(item_ids), np.int32),
+        categories=(),
+        indptr=np.zeros(len(item_ids) + 1, np.int64),
+        indices=np.zeros(0, np.int32),
+    )

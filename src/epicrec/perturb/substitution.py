@@ -1,0 +1,311 @@
+"""Substitution: D2P's random replacement of items, its cost, and how to undo it on average.
+
+Selector and profiler together replace item s by item t with probability
+
+    Pr(SUB(s, t)) = p*·[s = t] + (1-p*)(1-p)/|G(s)|·[t ∈ G(s)] + p(1-p*)/N
+
+(section 3.2.3). The draw takes one decision of each kind, from cryptographic random words and by
+comparison of integers, so the probabilities are exactly these with p and p* on a grid of 2⁻⁶³.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, log, log1p
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg.lapack import dgecon
+from scipy.sparse.linalg import LinearOperator, gmres
+
+from epicrec.errors import InputError
+from epicrec.perturb.groups import Floats, Groups, Integers
+from epicrec.privacy.noise import root_key, word_stream
+
+_ONE = 1 << 63
+_EVENTS_AT_ONCE = 4096  # three words each: what the noise stream gives at once
+_DENSE = 4096  # up to here the channel is inverted as a full matrix
+_ROUNDING = 1 + 1e-12  # more than what a few float operations can be off by
+_EM_STEPS = 50
+
+
+# ---- ε ----------------------------------------------------------------------------------------
+
+
+def published_epsilon(n_items: int, p: float, p_star: float, group_size: int) -> float:
+    """Equation (12): ε = ln(1 + (p* + (1-p)(1-p*)/|G|) / (p(1-p*)/N)), |G| the least group size.
+
+    Where the group is everything no item lies outside it, and ε = ln(1 + N p*/(1-p*)) for any p.
+
+    >>> [round(published_epsilon(1680, 0.7, 0.03, size), 2) for size in (1, 400)]
+    [6.68, 4.34]
+    >>> published_epsilon(1680, 1.0, 0.0, 1), published_epsilon(1680, 0.5, 1.0, 9)
+    (0.0, inf)
+    """
+    if not (0 <= p <= 1 and 0 <= p_star <= 1):
+        raise InputError(f"p and p* are probabilities between 0 and 1, got {p} and {p_star}")
+    if not 1 <= group_size <= n_items:
+        raise InputError(f"a group has between 1 and {n_items} items, not {group_size}")
+    if p_star == 1:
+        return inf if n_items > 1 else 0.0
+    if group_size == n_items:
+        return log1p(n_items * p_star / (1 - p_star))
+    if p == 0:
+        return inf
+    inside = p_star + (1 - p) * (1 - p_star) / group_size
+    return log1p(inside / (p * (1 - p_star) / n_items))
+
+
+def selector_probability(
+    n_items: int, epsilon: float, p_star: float, group_size: int
+) -> float | None:
+    """Equation (12) solved for p: the least p with ε, or None where p* alone costs more than ε."""
+    if p_star >= 1:
+        return None
+    ratio, gain = p_star / (1 - p_star), np.expm1(epsilon) / n_items
+    if group_size >= n_items:
+        return 1.0 if published_epsilon(n_items, 1.0, p_star, n_items) <= epsilon else None
+    p = float((ratio + 1 / group_size) / (gain + 1 / group_size)) * (1 + 1e-12)
+    return p if p <= 1 else None
+
+
+# ---- the channel ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """The public law of substitution: p, p* and the groups.
+
+    Privacy (theorem and proof in docs/d2p.md). Neighbours: two histories that differ in which item
+    stands in one place ("change one"). Each item is replaced by itself, without regard to the
+    others, so the probability of any set of substitutes changes by at most the factor
+    max T(s, t)/T(s', t) over all s, s', t, and `epsilon` is its logarithm.
+    """
+
+    groups: Groups
+    p: float
+    p_star: float
+
+    def __post_init__(self) -> None:
+        for name, value in (("p", self.p), ("p*", self.p_star)):
+            if not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise InputError(f"{name} is a probability between 0 and 1, not {value!r}")
+
+    @property
+    def n_items(self) -> int:
+        return len(self.groups)
+
+    # ---- probabilities ------------------------------------------------------------------------
+
+    @property
+    def _parts(self) -> tuple[float, float, float]:
+        """Probability to keep, to replace from the group, and to replace by a given one of all."""
+        p, kept = round(self.p * _ONE) / _ONE, round(self.p_star * _ONE) / _ONE
+        return kept, (1 - p) * (1 - kept), p * (1 - kept) / self.n_items
+
+    def probability(self, s: int, t: int) -> float:
+        """Pr(SUB(s, t))."""
+        kept, grouped, anywhere = self._parts
+        members = self.groups.members(s)
+        inside = grouped / len(members) if t in members else 0.0
+        return kept * (s == t) + inside + anywhere
+
+    def matrix(self) -> Floats:
+        """All probabilities as a full matrix, row s, column t."""
+        out = np.full((self.n_items, self.n_items), self._parts[2])
+        out += (self._grouped + self._parts[0] * _identity(self.n_items)).toarray()
+        return out
+
+    @cached_property
+    def _grouped(self) -> Any:
+        return self.groups.matrix(self._parts[1] / self.groups.sizes)
+
+    # ---- what it costs ------------------------------------------------------------------------
+
+    @cached_property
+    def published_epsilon(self) -> float:
+        """Equation (12) with the true minimum of the group sizes."""
+        p, kept = round(self.p * _ONE) / _ONE, round(self.p_star * _ONE) / _ONE
+        return published_epsilon(self.n_items, p, kept, int(self.groups.sizes.min()))
+
+    @cached_property
+    def epsilon(self) -> float:
+        """The exact maximum of ln T(s, t)/T(s', t) over all triples; never more than (12).
+
+        For each t the largest and smallest entry of its column are found from the sizes of the
+        groups that hold t, in one pass over the members of all groups.
+        """
+        n = self.n_items
+        kept, grouped, anywhere = self._parts
+        share = grouped / self.groups.sizes
+        of_member = np.repeat(share, self.groups.sizes)
+        source = np.repeat(np.arange(n), self.groups.sizes)
+        others = source != self.groups.items
+        most, least = np.zeros(n), np.full(n, np.inf)
+        np.maximum.at(most, self.groups.items[others], of_member[others])
+        np.minimum.at(least, self.groups.items[others], of_member[others])
+        holders = np.bincount(self.groups.items[others], minlength=n)
+        own = share + kept
+        largest = np.maximum(most, own) + anywhere
+        smallest = np.minimum(np.where(holders == n - 1, least, 0.0), own) + anywhere
+        if n == 1 or (largest == smallest).all():
+            return 0.0
+        if (smallest == 0).any():
+            return inf
+        return log(float((largest / smallest).max()) * _ROUNDING)
+
+    # ---- drawing ------------------------------------------------------------------------------
+
+    def draw(self, items: npt.NDArray[Any], *, seed: int | None = None) -> Integers:
+        """A substitute for each item (positions), independently; private only without a seed."""
+        items = np.asarray(items, np.int64)
+        root = root_key(seed, "substitution")
+        out = np.empty(len(items), np.int64)
+        for chunk, start in enumerate(range(0, len(items), _EVENTS_AT_ONCE)):
+            stream = word_stream(root, chunk)
+            todo = np.arange(start, min(start + _EVENTS_AT_ONCE, len(items)))
+            while len(todo):
+                drawn = self.substitute(items[todo], stream(3 * len(todo)).reshape(3, -1))
+                out[todo] = drawn
+                todo = todo[drawn < 0]
+        return out
+
+    def substitute(self, items: Integers, words: npt.NDArray[np.uint64]) -> Integers:
+        """The substitutes that three words for each item decide; -1 where they decide nothing.
+
+        The first word is the profiler's (keep?), the second the selector's (any item or the
+        group?), the third the place among the candidates, refused where it would favour some.
+        """
+        keep = words[0] >> np.uint64(1) < np.uint64(round(self.p_star * _ONE))
+        anywhere = words[1] >> np.uint64(1) < np.uint64(round(self.p * _ONE))
+        count = np.where(anywhere, self.n_items, self.groups.sizes[items]).astype(np.uint64)
+        top = np.uint64(2**64 - 1)
+        fair = words[2] <= top - (top % count + np.uint64(1)) % count
+        place = (words[2] % count).astype(np.int64)
+        start = self.groups.indptr[items]
+        member = self.groups.items[np.where(anywhere, start, start + place)]
+        drawn = np.where(anywhere, place, member)
+        return np.where(keep, items, np.where(fair, drawn, -1))
+
+    # ---- undoing it on average ------------------------------------------------------------------
+
+    def spread(self, counts: Any) -> Floats:
+        """x T: the expected counts after substitution; one history or one a row."""
+        kept, _, anywhere = self._parts
+        counts = np.asarray(counts, np.float64)
+        total = anywhere * counts.sum(axis=-1, keepdims=True)
+        return np.asarray(kept * counts + counts @ self._grouped + total)
+
+    def gather(self, weights: Any) -> Floats:
+        """w Tᵀ: for each true item, the expected weight of its substitute."""
+        kept, _, anywhere = self._parts
+        weights = np.asarray(weights, np.float64)
+        total = anywhere * weights.sum(axis=-1, keepdims=True)
+        return np.asarray(kept * weights + weights @ self._grouped.T + total)
+
+    def unbiased(self, counts: Any) -> Floats:
+        """y T⁻¹: counts whose expectation, over the draw, is the true counts.
+
+        Exact for up to 4,096 items, by GMRES (to 10⁻¹⁰) above. An error where T cannot be inverted:
+        where p* = 0 and two items share a group nothing tells them apart.
+        """
+        counts = np.asarray(counts, np.float64)
+        if self.n_items <= _DENSE:
+            return np.asarray(lu_solve(self._factors, counts.T, trans=1).T)
+        flat = np.atleast_2d(counts)
+        operator = LinearOperator(
+            (self.n_items, self.n_items), matvec=self.spread, dtype=np.float64
+        )
+        out = np.empty_like(flat)
+        for row, wanted in enumerate(flat):
+            out[row], failed = gmres(operator, wanted, rtol=1e-10, restart=100, maxiter=50)
+            if failed:
+                raise _singular()
+        return out.reshape(counts.shape)
+
+    @cached_property
+    def _factors(self) -> Any:
+        full = self.matrix()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a singular matrix is answered below
+            factors = lu_factor(full)
+        inverse_condition, _ = dgecon(factors[0], np.abs(full).sum(axis=0).max())
+        if inverse_condition < 1e-12:
+            raise _singular()
+        return factors
+
+    def unbiased_cooccurrence(self, alteregos: Any) -> Floats:
+        """How many people have both i and j, without bias, from AlterEgos (a sparse user × item
+        matrix of how often each item stands in each).
+
+        Different items of one person are replaced independently, so for one AlterEgo y of history x
+        E[yᵀy - diag(y)] = Tᵀ (xᵀx - diag(x)) T; the inverse is applied from both sides. The
+        diagonal of the result estimates 0 and means nothing. Needs items × items of memory.
+        """
+        together = np.asarray((alteregos.T @ alteregos).todense(), np.float64)
+        together[np.diag_indices(self.n_items)] -= np.asarray(alteregos.sum(axis=0)).ravel()
+        return self.unbiased(self.unbiased(together).T).T
+
+    def likely(self, counts: Any, steps: int = _EM_STEPS) -> Floats:
+        """Counts of true items that make the observed ones likely; none below 0, the same total.
+
+        Expectation maximisation from equal counts; stopping early shrinks toward them, which is
+        what noise calls for. Post-processing of what was released.
+        """
+        counts = np.asarray(counts, np.float64)
+        total = float(counts.sum())
+        x = np.full(self.n_items, total / self.n_items)
+        if self._parts[1] + self._parts[2] == 0 or total == 0:
+            return counts if total else x
+        for _ in range(steps):
+            expected = self.spread(x)
+            x = x * self.gather(
+                np.divide(counts, expected, out=np.zeros_like(x), where=expected > 0)
+            )
+        return x
+
+    def odds(self, shares: Floats) -> Posterior:
+        """What a released item says about the true one, when true items have these shares."""
+        return Posterior(self, shares, self.spread(shares))
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """P(s | t) = π_s T(s, t) / (πT)_t: the best linear guess at a true history from an AlterEgo.
+
+    For events drawn from π independently it is both Bayes' rule and the Wiener filter
+    Cov(x, y) Var(y)⁻¹, as Var(y) = n diag(πT): nothing linear has a smaller error.
+    """
+
+    channel: Channel
+    shares: Floats
+    released: Floats
+
+    def guess(self, alteregos: Any) -> Floats:
+        """The expected true histories, one a row, of AlterEgos (rows of counts)."""
+        return self.shares * self.channel.gather(np.asarray(alteregos) / self._safe)
+
+    def ask(self, weights: Any) -> Floats:
+        """The transpose of `guess`: for each released item the expected weight of the true one."""
+        return self.channel.spread(np.asarray(weights) * self.shares) / self._safe
+
+    @property
+    def _safe(self) -> Floats:
+        return np.maximum(self.released, 1e-300)
+
+
+def _identity(n: int) -> Any:
+    from scipy.sparse import eye_array
+
+    return eye_array(n)
+
+
+def _singular() -> InputError:
+    return InputError(
+        "these substitutions cannot be undone without bias, since some items are never told apart; "
+        "keep some items (p* above 0), or use likely()"
+    )
