@@ -463,6 +463,54 @@ def _show_demo(result: Mapping[str, Any]) -> None:
 
 
 @app.command()
+def serve(
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Settings as TOML; docs/server.md lists them.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="The folder of database, models, ledger and keys.")
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option(help="An SQLAlchemy URL, such as postgresql://…; else SQLite.")
+    ] = None,
+    catalogue: Annotated[
+        str | None, typer.Option(help="Items to start with: a data set's name, a folder or a file.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port to listen on; 8088.")] = None,
+    http: Annotated[
+        bool, typer.Option("--http", help="Plain HTTP instead of TLS, on loopback only.")
+    ] = False,
+    train_from: Annotated[
+        str | None, typer.Option(help="Publish an item model from this rating set, or 'store'.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Try everything a start needs, then exit.")
+    ] = False,
+    backup: Annotated[
+        Path | None, typer.Option(help="Copy everything into this new folder, then exit.")
+    ] = None,
+    restore: Annotated[
+        Path | None, typer.Option(help="Bring a backup into an empty server, then exit.")
+    ] = None,
+    purge: Annotated[
+        int | None, typer.Option(help="Forget users not seen for so many days, then exit.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run the recommender server until it is told to stop."""
+    _needs("server", "fastapi", "sqlalchemy", "implicit")
+    from epicrec.server import serve as run
+
+    result = run(
+        config, check=check, backup=backup, restore=restore, purge=purge, data=data,
+        database=database, catalogue=catalogue, host=host, port=port, http=http or None,
+        train_from=train_from,
+    )  # fmt: skip
+    _show(result, as_json, lambda: _figures(result))
+
+
+@app.command()
 def bench(
     names: Annotated[
         list[str] | None, typer.Argument(help="Which benchmarks; all of them if none is named.")
@@ -495,6 +543,17 @@ def bench(
 
 
 # ---- what the commands share --------------------------------------------------------------
+
+
+def _needs(extra: str, *modules: str) -> None:
+    """Say what to install where an extra's libraries are absent."""
+    from importlib.util import find_spec
+
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"this needs {', '.join(missing)}; install them with pip install 'epicrec[{extra}]'"
+        )
 
 
 def _load(data: str, scale: str | None) -> Any:
@@ -549,7 +608,9 @@ def _figures(figures: Mapping[str, Any]) -> None:
 def _text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return f"{value:,}" if abs(value) >= 10_000 else str(value)  # a year has no comma
 
 
 @contextmanager

@@ -1,0 +1,130 @@
+"""Access: who is asking, what is theirs, and how often they may ask."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, HTTPException, Path, Request
+
+from epicrec import wire
+from epicrec.server.service import Service
+from epicrec.server.store import people
+from epicrec.server.store.people import Known
+
+PathId = Annotated[str, Path(min_length=1, max_length=256, pattern=wire.PRINTABLE)]
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The admin (`user` is None) or one user."""
+
+    user: Known | None
+
+    @property
+    def is_admin(self) -> bool:
+        return self.user is None
+
+
+def service_of(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+async def _serving(request: Request) -> Service:
+    return service_of(request)  # not async, FastAPI would call it in a thread
+
+
+def address_of(request: Request) -> str:
+    return request.client.host if request.client else "unknown"
+
+
+async def caller_of(request: Request) -> Caller:
+    """Whoever the key in `X-API-Key` belongs to."""
+    return await _with_key(request, request.headers.get("x-api-key"))
+
+
+async def admin_of(request: Request) -> Caller:
+    caller = await caller_of(request)
+    if not caller.is_admin:
+        raise HTTPException(403, "this needs the admin's key")
+    return caller
+
+
+async def browsing_admin(request: Request) -> Caller:
+    """The admin with a browser or a metrics collector: the key as a password, or as a bearer token.
+
+    Only for reading: a browser sends such a key along with requests other pages make."""
+    kind, _, value = request.headers.get("authorization", "").partition(" ")
+    key = request.headers.get("x-api-key")
+    if kind.lower() == "bearer":
+        key = value
+    elif kind.lower() == "basic":
+        try:
+            key = base64.b64decode(value, validate=True).decode().partition(":")[2]
+        except (binascii.Error, UnicodeDecodeError):
+            key = ""
+    if not key:
+        asks = {"WWW-Authenticate": 'Basic realm="epicrec operator", charset="UTF-8"'}
+        raise HTTPException(401, "give the admin's key as the password", headers=asks)
+    caller = await _with_key(request, key)
+    if not caller.is_admin:
+        raise HTTPException(403, "this needs the admin's key")
+    return caller
+
+
+async def own(user_id: PathId, request: Request) -> Known:
+    """The user in the path, for themselves or the admin. Others learn nothing: whether that user
+    exists makes no difference to the answer."""
+    caller = await caller_of(request)
+    if caller.user is not None:
+        return mine(caller, user_id)
+    found = await service_of(request).database.read(people.known, user_id)
+    if found is None:
+        raise HTTPException(404, "there is no such user")
+    return found
+
+
+def mine(caller: Caller, user_id: str) -> Known:
+    if caller.user is None or caller.user.id != user_id:
+        raise HTTPException(403, "this key is not that user's")
+    return caller.user
+
+
+def limit_address(request: Request) -> None:
+    """For what anybody may ask without a key."""
+    service, address = service_of(request), address_of(request)
+    if not service.requests.take(address):
+        raise too_many(service.requests.wait(address))
+
+
+def too_many(seconds: int) -> HTTPException:
+    return HTTPException(
+        429, f"too many requests; wait {seconds} seconds", headers={"Retry-After": str(seconds)}
+    )
+
+
+async def _with_key(request: Request, key: str | None) -> Caller:
+    service, address = service_of(request), address_of(request)
+    if service.failures.is_empty(address):
+        raise too_many(service.failures.wait(address))
+    if key is None:
+        raise HTTPException(401, "the header X-API-Key is missing; POST /api/register gives a key")
+    found = people.digest(key)
+    is_admin = hmac.compare_digest(found, service.admin_digest)
+    user = None if is_admin else await service.whose(found)
+    if user is None and not is_admin:
+        service.failures.take(address)
+        raise HTTPException(401, "nobody has this key")
+    if user is not None and not service.requests.take(user.key):
+        raise too_many(service.requests.wait(user.key))
+    return Caller(user)
+
+
+Serving = Annotated[Service, Depends(_serving)]
+AnyCaller = Annotated[Caller, Depends(caller_of)]
+Admin = Annotated[Caller, Depends(admin_of)]
+Own = Annotated[Known, Depends(own)]

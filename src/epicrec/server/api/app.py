@@ -1,0 +1,100 @@
+"""The application: routes, errors in plain words, start and stop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+
+from epicrec import wire
+from epicrec._version import __version__
+from epicrec.errors import InputError
+from epicrec.server.api import feedback, items, operator, people, recommend
+from epicrec.server.api.guard import Guard
+from epicrec.server.logs import event
+from epicrec.server.service import Service
+from epicrec.server.settings import Settings
+from epicrec.server.store.database import BusyError
+
+_KEY = {
+    "type": "apiKey",
+    "in": "header",
+    "name": "X-API-Key",
+    "description": "A client's secret, or the admin's key.",
+}
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": wire.Problem, "description": about}
+    for status, about in {
+        400: "The request cannot be used as it is.",
+        401: "The key is missing or wrong.",
+        403: "The key is not for this.",
+        404: "There is no such thing.",
+        413: "The body is too large.",
+        422: "A field is missing, of the wrong type or out of bounds.",
+        429: "Too many requests.",
+    }.items()
+}
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The service as an ASGI application."""
+    service = Service(settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await service.start()
+        event("started", version=__version__)
+        yield
+        await service.stop()
+        event("stopped")
+
+    app = FastAPI(
+        title="epicrec server",
+        version=__version__,
+        description="A recommender that stores only what clients release.",
+        lifespan=lifespan,
+        docs_url=None,  # FastAPI's own page loads scripts from elsewhere; /docs is ours
+        redoc_url=None,
+        responses=_PROBLEMS,
+    )
+    app.state.service = service
+    app.openapi = partial(_openapi, app.openapi)  # type: ignore[method-assign]
+    for module in (recommend, items, people, feedback, operator):  # the most frequent first
+        app.include_router(module.router)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(InputError, _unusable)
+    app.add_exception_handler(BusyError, _busy)
+    app.add_middleware(Guard, metrics=service.metrics, body_limit=settings.body_limit)
+    return app
+
+
+def _openapi(document: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """FastAPI's document, and that a key goes into `X-API-Key`."""
+    made = document()
+    made["components"]["securitySchemes"] = {"key": _KEY}
+    made["security"] = [{"key": []}]
+    return made
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    """Which field is wrong and why, without repeating what was sent."""
+    assert isinstance(error, RequestValidationError)
+    lines = [
+        f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()[:5]
+    ]
+    more = len(error.errors()) - len(lines)
+    text = "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
+    return JSONResponse({"detail": text.encode("utf-8", "replace").decode()}, 422)
+
+
+async def _unusable(_: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, 400)
+
+
+async def _busy(_: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, 429, headers={"Retry-After": "1"})

@@ -1,0 +1,131 @@
+"""Routes of feedback: what clients release, and what they take back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, HTTPException, Path
+
+from epicrec import wire
+from epicrec.server.api.access import Admin, AnyCaller, Caller, Own, PathId, Serving
+from epicrec.server.api.cursors import Cursor, Number, row_at, written
+from epicrec.server.service import Service
+from epicrec.server.store import releases
+from epicrec.server.store.people import Known
+
+router = APIRouter(prefix="/api", tags=["feedback"])
+
+Rows = Annotated[list[wire.Feedback], Body(max_length=wire.MOST_ROWS)]
+PathType = Annotated[str, Path(max_length=32, pattern=wire.TYPE_NAME)]
+
+
+@router.put("/user/{user_id}/release")
+async def put_release(serving: Serving, user: Own, release: wire.Release) -> wire.RowAffected:
+    """All a client releases, with the guarantee it states, in the place of its last release."""
+    rows = await serving.database.write(releases.replace, user, release)
+    serving.changed([user.key])
+    return wire.RowAffected(RowAffected=rows)
+
+
+@router.put("/feedback")
+async def put_feedback(serving: Serving, caller: AnyCaller, rows: Rows) -> wire.RowAffected:
+    """Store feedback; rows that are there already are overwritten."""
+    return await _store(serving, caller, rows, add=False)
+
+
+@router.post("/feedback")
+async def post_feedback(serving: Serving, caller: AnyCaller, rows: Rows) -> wire.RowAffected:
+    """Store feedback; the values of rows that are there already grow by the new ones."""
+    return await _store(serving, caller, rows, add=True)
+
+
+@router.get("/feedback")
+async def list_feedback(
+    serving: Serving, _: Admin, n: Number = 10, cursor: Cursor = ""
+) -> wire.FeedbackPage:
+    """A page of all feedback. For the admin."""
+    found, place = await serving.database.read(releases.page, n, row_at(cursor))
+    return wire.FeedbackPage(Cursor=written(place), Feedback=found)
+
+
+@router.get("/feedback/{feedback_type}")
+async def list_feedback_of_type(
+    serving: Serving, _: Admin, feedback_type: PathType, n: Number = 10, cursor: Cursor = ""
+) -> wire.FeedbackPage:
+    """A page of all feedback of one type. For the admin."""
+    found, place = await serving.database.read(
+        releases.page, n, row_at(cursor), feedback_type=feedback_type
+    )
+    return wire.FeedbackPage(Cursor=written(place), Feedback=found)
+
+
+@router.get("/user/{user_id}/feedback")
+async def own_feedback(serving: Serving, user: Own) -> list[wire.Feedback]:
+    """All a user released, for that user or the admin."""
+    return await _of(serving, user)
+
+
+@router.get("/user/{user_id}/feedback/{feedback_type}")
+async def own_feedback_of_type(
+    serving: Serving, user: Own, feedback_type: PathType
+) -> list[wire.Feedback]:
+    """All a user released of one type, for that user or the admin."""
+    return await _of(serving, user, feedback_type=feedback_type)
+
+
+@router.get("/feedback/{user_id}/{item_id}")
+async def feedback_on_item(serving: Serving, user: Own, item_id: PathId) -> list[wire.Feedback]:
+    """What a user released about one item, for that user or the admin."""
+    return await _of(serving, user, item_id=item_id)
+
+
+@router.delete("/feedback/{user_id}/{item_id}")
+async def delete_feedback(serving: Serving, user: Own, item_id: PathId) -> wire.RowAffected:
+    """Take back what a user released about one item."""
+    return await _remove(serving, user, item_id)
+
+
+@router.get("/feedback/{feedback_type}/{user_id}/{item_id}")
+async def one_feedback(
+    serving: Serving, feedback_type: PathType, user: Own, item_id: PathId
+) -> wire.Feedback:
+    """One row, for that user or the admin."""
+    found = await _of(serving, user, item_id=item_id, feedback_type=feedback_type)
+    if not found:
+        raise HTTPException(404, "there is no such feedback")
+    return found[0]
+
+
+@router.delete("/feedback/{feedback_type}/{user_id}/{item_id}")
+async def delete_one_feedback(
+    serving: Serving, feedback_type: PathType, user: Own, item_id: PathId
+) -> wire.RowAffected:
+    """Take back one row."""
+    return await _remove(serving, user, item_id, feedback_type)
+
+
+async def _store(
+    serving: Service, caller: Caller, rows: list[wire.Feedback], *, add: bool
+) -> wire.RowAffected:
+    if caller.user is not None and any(row.UserId != caller.user.id for row in rows):
+        raise HTTPException(403, "this key is not that user's; every row must be your own")
+    keys = await serving.database.write(releases.put, rows, add=add, make=caller.is_admin)
+    serving.changed(keys)
+    return wire.RowAffected(RowAffected=len(rows))
+
+
+async def _of(
+    serving: Service, user: Known, *, item_id: str | None = None, feedback_type: str | None = None
+) -> list[wire.Feedback]:
+    found, _ = await serving.database.read(
+        releases.page, 10**6, user_id=user.id, item_id=item_id, feedback_type=feedback_type
+    )
+    return found
+
+
+async def _remove(
+    serving: Service, user: Known, item_id: str, feedback_type: str | None = None
+) -> wire.RowAffected:
+    rows = await serving.database.write(releases.remove, user, item_id, feedback_type)
+    serving.changed([user.key])
+    return wire.RowAffected(RowAffected=rows)

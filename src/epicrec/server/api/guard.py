@@ -1,0 +1,105 @@
+"""Guard: around every request a bound on its size, headers for browsers, a log line, a count."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from epicrec.server.logs import event, log
+from epicrec.server.metrics import Metrics
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; style-src 'self'; frame-ancestors 'none'"),
+]
+_HSTS = (b"strict-transport-security", b"max-age=31536000")
+
+
+class Guard:
+    def __init__(self, app: ASGIApp, metrics: Metrics, body_limit: int) -> None:
+        self.app, self.metrics, self.body_limit = app, metrics, body_limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status = 500
+        started_answer = False
+
+        async def sending(message: Message) -> None:
+            nonlocal status, started_answer
+            if message["type"] == "http.response.start":
+                started_answer = True
+                status = message["status"]
+                headers = message["headers"] = list(message.get("headers", ()))
+                own = {name for name, _ in headers}
+                headers += [header for header in _HEADERS if header[0] not in own]
+                if scope["scheme"] == "https":
+                    headers.append(_HSTS)
+            await send(message)
+
+        try:
+            if scope["method"] not in ("GET", "HEAD"):
+                body = await self._body(scope, receive)
+                if body is None:
+                    text = f"the body is larger than {self.body_limit:,} bytes; send less at a time"
+                    await _refuse(sending, 413, text)
+                    return
+                receive = _again(body, receive)
+            await self.app(scope, receive, sending)
+        except Exception as error:
+            log.error("failed", exc_info=error)
+            if not started_answer:
+                await _refuse(sending, 500, "the server failed; its log says where")
+        finally:
+            seconds = time.perf_counter() - started
+            route = getattr(scope.get("route"), "path", "(none)")
+            method = scope["method"] if scope["method"] in _METHODS else "(other)"
+            self.metrics.answered(method, route, status, seconds)
+            event("request", method=method, route=route, status=status, ms=round(1e3 * seconds, 2))
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The whole body, or None where it is too large."""
+        for name, value in scope["headers"]:
+            if name == b"content-length" and int(value) > self.body_limit:
+                return None
+        body = b""
+        more = True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > self.body_limit:
+                return None
+        return body
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that says the body first and then goes on."""
+    told = False
+
+    async def receiving() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receiving
+
+
+async def _refuse(send: Send, status: int, text: str) -> None:
+    body = json.dumps({"detail": text}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

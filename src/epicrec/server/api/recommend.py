@@ -1,0 +1,115 @@
+"""Routes of recommendations: for a user, for a session that is not stored, and the item model."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, HTTPException, Path, Query, Request, Response
+from fastapi.responses import FileResponse
+from starlette.concurrency import run_in_threadpool
+
+from epicrec import wire
+from epicrec.server.api.access import AnyCaller, PathId, Serving, limit_address, own, service_of
+from epicrec.server.api.cursors import Number, Offset
+from epicrec.server.service import Service
+from epicrec.server.training.lists import Ranked
+from epicrec.server.training.publish import published
+
+router = APIRouter(prefix="/api", tags=["recommendations"])
+
+Category = Annotated[str, Query(max_length=64, pattern=wire.PRINTABLE)]
+PathCategory = Annotated[str, Path(max_length=64, pattern=wire.PRINTABLE)]
+Ids = list[str] | list[wire.Score]
+# These routes are asked most: what FastAPI need not look at it does not, and is told here instead.
+_VERSION = {"name": "X-API-Version", "in": "header", "description": "2 gives scores."}
+_VERSIONED = {"parameters": [_VERSION | {"required": False, "schema": {"type": "string"}}]}
+
+
+@router.get("/recommend/{user_id}", response_model=Ids, openapi_extra=_VERSIONED)
+async def recommend(
+    request: Request, user_id: PathId, n: Number = 10, offset: Offset = 0, category: Category = ""
+) -> Response:
+    """The best items for a user, for that user or the admin; what they released is left out."""
+    serving = service_of(request)
+    user = await own(user_id, request)
+    _check(serving, category)
+    found = await serving.recommend(user, n, offset, category)
+    with_scores = request.headers.get("x-api-version") == "2"
+    return _answer(found if with_scores else [name for name, _ in found])
+
+
+@router.get("/recommend/{user_id}/{category:path}", response_model=Ids, openapi_extra=_VERSIONED)
+async def recommend_in_category(
+    request: Request, user_id: PathId, category: PathCategory, n: Number = 10, offset: Offset = 0
+) -> Response:
+    """The best items of one category for a user, for that user or the admin."""
+    return await recommend(request, user_id, n, offset, category)
+
+
+@router.post("/session/recommend")
+async def session(
+    serving: Serving,
+    _: AnyCaller,
+    feedback: Annotated[list[wire.Feedback], Body(max_length=wire.MOST_ROWS)],
+    n: Number = 10,
+    offset: Offset = 0,
+    category: Category = "",
+) -> list[wire.Score]:
+    """The best items for whoever released this; nothing of it is stored."""
+    _check(serving, category)
+    if serving.lists is None:
+        return []
+    keys = serving.lists.keys_of(row.ItemId for row in feedback)
+    found = await run_in_threadpool(serving.lists.for_items, keys, n, offset, category)
+    return [wire.Score(Id=name, Score=score) for name, score in found]
+
+
+@router.get("/model/info")
+async def model_info(serving: Serving, request: Request) -> wire.ModelInfo:
+    """Which item model is published, and what it promises. Needs no key."""
+    limit_address(request)
+    return _published(serving)
+
+
+@router.get(
+    "/model",
+    response_class=FileResponse,
+    responses={200: {"content": {"application/octet-stream": {}}}, 206: {}, 304: {}, 416: {}},
+)
+async def model(serving: Serving, request: Request) -> Response:
+    """The published item model as one file, in parts if asked for (`Range`). Needs no key, so that
+    fetching it tells nothing about who asks."""
+    limit_address(request)
+    info = _published(serving)
+    headers = {
+        "ETag": f'"{info.Hash}"',
+        "X-Model-Version": str(info.Version),
+        "Cache-Control": "public, max-age=3600",
+    }
+    known = request.headers.get("if-none-match", "")
+    if known == "*" or info.Hash in known:
+        return Response(status_code=304, headers=headers)
+    name = f"item-model-{info.Version}.npz"
+    path = serving.settings.folder / "published" / name
+    return FileResponse(path, headers=headers, filename=name, media_type="application/octet-stream")
+
+
+def _published(serving: Service) -> wire.ModelInfo:
+    info = published(serving.settings)
+    if info is None:
+        raise HTTPException(404, "no item model is published here yet")
+    return info
+
+
+def _check(serving: Service, category: str) -> None:
+    if category and serving.lists is not None and not serving.lists.has_category(category):
+        raise HTTPException(404, "the catalogue has no such category; GET /api/items shows them")
+
+
+def _answer(found: list[str] | Ranked) -> Response:
+    """Written here because it is the most frequent answer: twice as quick as by way of a schema."""
+    plain: list[Any] = [
+        one if isinstance(one, str) else {"Id": one[0], "Score": one[1]} for one in found
+    ]
+    return Response(json.dumps(plain), media_type="application/json")

@@ -1,0 +1,84 @@
+"""Backup: everything the server knows in one folder, whichever database it came from or goes to."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from sqlalchemy import func, insert, select, text
+
+from epicrec.errors import InputError
+from epicrec.server.settings import Settings
+from epicrec.server.store.database import Database
+from epicrec.server.store.schema import metadata, users
+
+_ROWS = 20_000
+_FILES = ("ledger.jsonl", "admin.key", "published", "models")
+
+
+def back_up(settings: Settings, folder: Path) -> dict[str, int]:
+    """Copy tables (into SQLite, in one consistent view), models, ledger, admin key; rows by table.
+
+    The server may go on working meanwhile.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty; name a new folder for the backup")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    rows = _copy(settings.database_url, _file_url(folder))
+    for name in _FILES:
+        _copy_files(settings.folder / name, folder / name)
+    return rows
+
+
+def restore(settings: Settings, folder: Path) -> dict[str, int]:
+    """Bring a backup into a server that is stopped and empty; rows by table."""
+    if not (folder / "epicrec.sqlite").exists():
+        raise InputError(f"{folder} holds no backup: there is no epicrec.sqlite in it")
+    settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    rows = _copy(_file_url(folder), settings.database_url)
+    for name in _FILES:
+        _copy_files(folder / name, settings.folder / name)
+    return rows
+
+
+def _copy(source_url: str, target_url: str) -> dict[str, int]:
+    source, target = Database(source_url), Database(target_url)
+    try:
+        source.migrate()
+        target.migrate()
+        counts = {}
+        with source.reading() as old, target.writing() as new:
+            if new.execute(select(func.count()).select_from(users)).scalar_one():
+                raise InputError("the server to restore into has users; start with an empty one")
+            for table in reversed(metadata.sorted_tables):
+                new.execute(table.delete())
+            for table in metadata.sorted_tables:
+                counts[table.name] = 0
+                found = old.execution_options(yield_per=_ROWS).execute(select(table))
+                for part in found.mappings().partitions():
+                    new.execute(insert(table), [dict(row) for row in part])
+                    counts[table.name] += len(part)
+            if not target.is_sqlite:  # the keys came as they were: let new ones follow them
+                for name, key in (("users", "user_key"), ("items", "item_key")):
+                    new.execute(
+                        text(
+                            f"SELECT setval(pg_get_serial_sequence('{name}', '{key}'), "
+                            f"coalesce(max({key}), 0) + 1, false) FROM {name}"
+                        )
+                    )
+        target.checkpoint()
+        return counts
+    finally:
+        source.stop()
+        target.stop()
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    elif source.exists():
+        shutil.copy2(source, target)
+
+
+def _file_url(folder: Path) -> str:
+    return f"sqlite:///{folder.resolve() / 'epicrec.sqlite'}"

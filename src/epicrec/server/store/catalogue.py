@@ -1,0 +1,143 @@
+"""Items: the operator's catalogue. Only the admin writes it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, select, update
+
+from epicrec import wire
+from epicrec.data import Catalogue
+from epicrec.server.store.database import insert, next_revision
+from epicrec.server.store.schema import items
+
+
+def seconds(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.timestamp())
+
+
+def moment(stamp: int | None) -> datetime | None:
+    return None if stamp is None else datetime.fromtimestamp(stamp, UTC)
+
+
+def put(connection: Connection, given: list[wire.Item]) -> int:
+    """Add items, or replace those with the same id."""
+    for item in given:
+        values = _values(item)
+        connection.execute(
+            insert(connection, items)
+            .values(item_id=item.ItemId, **values)
+            .on_conflict_do_update(index_elements=["item_id"], set_=values)
+        )
+    next_revision(connection)
+    return len(given)
+
+
+def fill(connection: Connection, catalogue: Catalogue) -> int:
+    """Add the items of a catalogue that are not there yet; how many were."""
+    known = keys_of(connection, {str(item_id) for item_id in catalogue.item_ids})
+    new = [
+        wire.Item(
+            ItemId=str(catalogue.item_ids[at]),
+            Categories=list(catalogue.categories_of(at)),
+            Labels={"year": int(catalogue.years[at])},
+            Comment=str(catalogue.titles[at])[:1024],
+        )
+        for at in range(len(catalogue))
+        if str(catalogue.item_ids[at]) not in known
+    ]
+    return put(connection, new) if new else 0
+
+
+def patch(connection: Connection, item_id: str, change: wire.ItemPatch) -> int:
+    """Change what is given of one item; 0 where there is no such item."""
+    values: dict[str, Any] = {}
+    if change.IsHidden is not None:
+        values["is_hidden"] = change.IsHidden
+    if change.Categories is not None:
+        values["categories"] = json.dumps(change.Categories)
+    if change.Labels is not None:
+        values["labels"] = json.dumps(change.Labels)
+    if change.Timestamp is not None:
+        values["timestamp"] = seconds(change.Timestamp)
+    if change.Comment is not None:
+        values["comment"] = change.Comment
+    if not values:
+        return int(get(connection, item_id) is not None)
+    next_revision(connection)
+    return connection.execute(
+        update(items).where(items.c.item_id == item_id).values(**values)
+    ).rowcount
+
+
+def remove(connection: Connection, item_id: str) -> int:
+    """Delete an item and all feedback on it."""
+    next_revision(connection)
+    return connection.execute(delete(items).where(items.c.item_id == item_id)).rowcount
+
+
+def get(connection: Connection, item_id: str) -> wire.Item | None:
+    row = connection.execute(select(items).where(items.c.item_id == item_id)).one_or_none()
+    return _item(row) if row else None
+
+
+def page(
+    connection: Connection, n: int, after: int, search: str = ""
+) -> tuple[list[wire.Item], int | None]:
+    """The next `n` items, those whose comment (the title) holds `search`, and where to go on."""
+    query = select(items).where(items.c.item_key > after).order_by(items.c.item_key).limit(n)
+    if search:
+        query = query.where(func.lower(items.c.comment).contains(search.lower(), autoescape=True))
+    rows = connection.execute(query).all()
+    return [_item(row) for row in rows], rows[-1].item_key if len(rows) == n else None
+
+
+def keys_of(connection: Connection, item_ids: set[str]) -> dict[str, int]:
+    """The keys of the items that exist."""
+    found: dict[str, int] = {}
+    wanted = sorted(item_ids)
+    for start in range(0, len(wanted), 500):
+        rows = connection.execute(
+            select(items.c.item_id, items.c.item_key).where(
+                items.c.item_id.in_(wanted[start : start + 500])
+            )
+        )
+        found |= {row.item_id: row.item_key for row in rows}
+    return found
+
+
+def count(connection: Connection) -> int:
+    return int(connection.execute(select(func.count()).select_from(items)).scalar_one())
+
+
+def visible(connection: Connection) -> list[tuple[int, str, list[str]]]:
+    """Key, id and categories of every item that may be recommended, in order of key."""
+    rows = connection.execute(
+        select(items.c.item_key, items.c.item_id, items.c.categories)
+        .where(items.c.is_hidden.is_(False))
+        .order_by(items.c.item_key)
+    )
+    return [(row.item_key, row.item_id, json.loads(row.categories)) for row in rows]
+
+
+def _values(item: wire.Item) -> dict[str, Any]:
+    return {
+        "is_hidden": item.IsHidden,
+        "categories": json.dumps(item.Categories or []),
+        "labels": json.dumps(item.Labels),
+        "timestamp": seconds(item.Timestamp),
+        "comment": item.Comment,
+    }
+
+
+def _item(row: Any) -> wire.Item:
+    return wire.Item(
+        ItemId=row.item_id,
+        IsHidden=row.is_hidden,
+        Categories=json.loads(row.categories),
+        Timestamp=moment(row.timestamp),
+        Labels=json.loads(row.labels),
+        Comment=row.comment,
+    )

@@ -1,0 +1,261 @@
+"""The database: opened, migrated, read by many, written by one thread in groups.
+
+`synchronous=FULL` makes SQLite sync its log at every commit, so acknowledged means durable. A sync
+takes milliseconds; the writer therefore commits everything that waits in one transaction, each
+change inside its own savepoint, and acknowledges after the commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, create_engine, event, select, update
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, OperationalError
+from starlette.concurrency import run_in_threadpool
+
+from epicrec.errors import EpicrecError, InputError
+from epicrec.server.store import schema
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_AT_ONCE = 256
+_WAITING = 10_000
+
+
+class Database:
+    """An open database; `read` and `write` run a function of a connection off the event loop."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            self.is_sqlite = make_url(url).get_backend_name() == "sqlite"
+            # errors must not carry the values of a statement into a log
+            self.engine = create_engine(url, hide_parameters=True, pool_size=8, max_overflow=8)
+        except (ArgumentError, ImportError) as error:
+            raise InputError(f"cannot open the database {_public(url)}: {error}") from error
+        if self.is_sqlite:
+            event.listen(self.engine, "connect", _prepare_sqlite)
+            event.listen(self.engine, "begin", _begin_sqlite)
+        self._queue: queue.Queue[_Change | None] = queue.Queue(_WAITING)
+        self._thread: threading.Thread | None = None
+        self._looking: Connection | None = None  # the event loop's own, always open
+
+    def migrate(self) -> None:
+        """Bring the tables up to date."""
+        try:
+            with self.engine.begin() as connection:
+                config = Config()
+                config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+        except OperationalError as error:
+            raise EpicrecError(
+                f"cannot use the database {_public(str(self.engine.url))}: {error.orig}"
+            ) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """One consistent view of everything until the block ends."""
+        with self.engine.connect() as connection:
+            if not self.is_sqlite:
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One transaction; committed when the block ends, undone when it raises."""
+        writer = self.engine.connect().execution_options(epicrec_writes=True)
+        with writer as connection, connection.begin():
+            yield connection
+
+    async def read(
+        self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        def call() -> T:
+            with self.reading() as connection:
+                return function(connection, *args, **kwargs)
+
+        return await run_in_threadpool(call)
+
+    async def look_up(
+        self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """A read of one row by its key: in SQLite quicker than handing it to a thread would be."""
+        if not self.is_sqlite:
+            return await self.read(function, *args, **kwargs)
+        if self._looking is None:
+            self._looking = self._autocommit()
+        return function(self._looking, *args, **kwargs)
+
+    async def write(
+        self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run the change in the writer's next transaction; returns once it is durable."""
+        loop = asyncio.get_running_loop()
+        change = _Change(lambda c: function(c, *args, **kwargs), loop, loop.create_future())
+        try:
+            self._queue.put_nowait(change)
+        except queue.Full:
+            raise BusyError("too many changes wait to be written; try again in a moment") from None
+        result: T = await change.done
+        return result
+
+    # ---- the writer -----------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what waits, then close."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+        if self._looking is not None:
+            self._looking.close()
+            self._looking = None
+        self.engine.dispose()
+
+    def _work(self) -> None:
+        while (first := self._queue.get()) is not None:
+            changes = [first]
+            last = False
+            while len(changes) < _AT_ONCE and not last:
+                try:
+                    change = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if change is None:
+                    last = True
+                else:
+                    changes.append(change)
+            self._commit(changes)
+            if last:
+                return
+
+    def _commit(self, changes: list[_Change]) -> None:
+        try:
+            with self.writing() as connection:
+                for change in changes:
+                    change.run(connection)
+        except Exception as error:
+            for change in changes:
+                change.error = error
+        for change in changes:
+            change.acknowledge()
+
+    # ---- housekeeping ---------------------------------------------------------------------
+
+    def compact(self) -> None:
+        """Give back the space of what was deleted and leave no copy of it in the files."""
+        with self._autocommit() as connection:
+            connection.exec_driver_sql(
+                "VACUUM" if self.is_sqlite else "VACUUM FULL users, feedback, releases"
+            )
+        self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Empty SQLite's log, which holds pages as they were before something was deleted."""
+        if self.is_sqlite:
+            with self._autocommit() as connection:
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").close()
+
+    def _autocommit(self) -> Connection:
+        return self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+
+
+class BusyError(EpicrecError):
+    """The server has more to do than it can; the same request may be sent again."""
+
+
+class _Change:
+    """A function that waits for the writer, and the future of whoever waits for it."""
+
+    def __init__(
+        self,
+        function: Callable[[Connection], Any],
+        loop: asyncio.AbstractEventLoop,
+        done: asyncio.Future[Any],
+    ) -> None:
+        self.function, self.loop, self.done = function, loop, done
+        self.result: Any = None
+        self.error: Exception | None = None
+
+    def run(self, connection: Connection) -> None:
+        try:
+            with connection.begin_nested():
+                self.result = self.function(connection)
+        except Exception as error:
+            self.error = error
+
+    def acknowledge(self) -> None:
+        def answer() -> None:
+            if self.done.done():  # whoever asked has gone away
+                return
+            if self.error is not None:
+                self.done.set_exception(self.error)
+            else:
+                self.done.set_result(self.result)
+
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(answer)
+
+
+def revision(connection: Connection) -> int:
+    """The number of changes so far."""
+    return int(connection.execute(select(schema.state.c.revision)).scalar_one())
+
+
+def next_revision(connection: Connection) -> int:
+    """Count one change."""
+    change = update(schema.state).values(revision=schema.state.c.revision + 1)
+    return int(connection.execute(change.returning(schema.state.c.revision)).scalar_one())
+
+
+def insert(connection: Connection, table: Any) -> Any:
+    """An INSERT that knows ON CONFLICT, which both databases have and the standard has not."""
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+        return sqlite_insert(table)
+    from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+
+    return postgresql_insert(table)
+
+
+def _prepare_sqlite(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # transactions begin where we say, savepoints included
+    for pragma in (
+        "busy_timeout = 10000",
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "foreign_keys = ON",
+        "secure_delete = ON",  # what is deleted is overwritten
+    ):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if options.get("isolation_level") != "AUTOCOMMIT":
+        # a writer takes its turn at once: a reader that turns writer half-way would be refused
+        writes = options.get("epicrec_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _public(url: str) -> str:
+    """The URL without its password."""
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        return "(not a URL)"

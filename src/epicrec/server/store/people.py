@@ -1,0 +1,176 @@
+"""Users: who registered, how they prove it, when they were last seen, how they are forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, func, select, update
+
+from epicrec import wire
+from epicrec.server.store.database import insert, next_revision
+from epicrec.server.store.schema import feedback, users
+
+
+@dataclass(frozen=True)
+class Known:
+    """A user as the rest of the server needs them."""
+
+    key: int
+    id: str
+    seen_day: int = 0
+
+
+_WITH_SECRET = select(
+    users.c.user_key, users.c.user_id, users.c.secret_digest, users.c.seen_day
+).where(users.c.secret_digest == bindparam("digest"))
+
+
+def today() -> int:
+    """Days since 1970."""
+    return int(time.time()) // 86_400
+
+
+def digest(secret: str) -> bytes:
+    """What is kept of a secret. 256 random bits cannot be guessed, so one SHA-256 is enough."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def register(connection: Connection) -> wire.Registration:
+    """A new user with a random id and a random secret, of which only the digest is kept."""
+    user_id, secret = secrets.token_hex(16), secrets.token_urlsafe(32)
+    connection.execute(
+        insert(connection, users).values(
+            user_id=user_id,
+            secret_digest=digest(secret),
+            labels="null",
+            comment="",
+            seen_day=today(),
+            revision=0,
+        )
+    )
+    return wire.Registration(UserId=user_id, Secret=secret)
+
+
+def with_secret(connection: Connection, secret_digest: bytes) -> Known | None:
+    """Whose secret this is. The search is by digest, so its time says nothing about any secret."""
+    found = connection.execute(_WITH_SECRET, {"digest": secret_digest}).one_or_none()
+    if found is None or not hmac.compare_digest(bytes(found.secret_digest), secret_digest):
+        return None
+    return Known(found.user_key, found.user_id, found.seen_day)
+
+
+def known(connection: Connection, user_id: str) -> Known | None:
+    found = connection.execute(
+        select(users.c.user_key, users.c.user_id).where(users.c.user_id == user_id)
+    ).one_or_none()
+    return Known(found.user_key, found.user_id) if found else None
+
+
+def keys_of(connection: Connection, user_ids: set[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    wanted = sorted(user_ids)
+    for start in range(0, len(wanted), 500):
+        rows = connection.execute(
+            select(users.c.user_id, users.c.user_key).where(
+                users.c.user_id.in_(wanted[start : start + 500])
+            )
+        )
+        found |= {row.user_id: row.user_key for row in rows}
+    return found
+
+
+def put(connection: Connection, given: list[wire.User]) -> int:
+    """Add users the admin names, or change their labels and comment."""
+    for user in given:
+        statement = insert(connection, users).values(
+            user_id=user.UserId,
+            labels=json.dumps(user.Labels),
+            comment=user.Comment,
+            seen_day=today(),
+            revision=0,
+        )
+        connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=["user_id"],
+                set_={"labels": statement.excluded.labels, "comment": statement.excluded.comment},
+            )
+        )
+    return len(given)
+
+
+def get(connection: Connection, user_id: str) -> wire.User | None:
+    row = connection.execute(select(users).where(users.c.user_id == user_id)).one_or_none()
+    return _user(row) if row else None
+
+
+def page(connection: Connection, n: int, after: int) -> tuple[list[wire.User], int | None]:
+    """The next `n` users and the key to go on from."""
+    rows = connection.execute(
+        select(users).where(users.c.user_key > after).order_by(users.c.user_key).limit(n)
+    ).all()
+    return [_user(row) for row in rows], rows[-1].user_key if len(rows) == n else None
+
+
+def seen(connection: Connection, key: int, day: int) -> None:
+    connection.execute(update(users).where(users.c.user_key == key).values(seen_day=day))
+
+
+def forget(connection: Connection, user_id: str) -> int | None:
+    """Delete a user with all they released; their key, or None where there is no such user."""
+    key = connection.execute(
+        delete(users).where(users.c.user_id == user_id).returning(users.c.user_key)
+    ).scalar_one_or_none()
+    if key is not None:
+        next_revision(connection)
+    return key
+
+
+def purge(connection: Connection, days: int) -> list[int]:
+    """Forget everyone not seen for so many days; their keys."""
+    gone = list(
+        connection.execute(
+            delete(users).where(users.c.seen_day < today() - days).returning(users.c.user_key)
+        ).scalars()
+    )
+    if gone:
+        next_revision(connection)
+    return gone
+
+
+def keys(connection: Connection) -> list[int]:
+    """Everyone's keys, in order."""
+    return list(connection.execute(select(users.c.user_key).order_by(users.c.user_key)).scalars())
+
+
+def changed_since(connection: Connection, revision: int) -> list[int]:
+    """The keys of those whose feedback changed after a revision."""
+    return list(
+        connection.execute(select(users.c.user_key).where(users.c.revision > revision)).scalars()
+    )
+
+
+def counts(connection: Connection) -> dict[str, int]:
+    active = select(func.count()).select_from(users).where(users.c.seen_day >= today() - 7)
+    return {
+        "users": int(connection.execute(select(func.count()).select_from(users)).scalar_one()),
+        "users_with_feedback": int(
+            connection.execute(
+                select(func.count()).select_from(select(feedback.c.user_key).distinct().subquery())
+            ).scalar_one()
+        ),
+        "users_seen_in_7_days": int(connection.execute(active).scalar_one()),
+    }
+
+
+def _user(row: Any) -> wire.User:
+    return wire.User(
+        UserId=row.user_id,
+        Labels=json.loads(row.labels),
+        Comment=row.comment,
+    )

@@ -1,0 +1,227 @@
+"""Feedback: what users released, and the guarantees they stated for it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import Connection, and_, case, delete, func, select, tuple_, update
+
+from epicrec import wire
+from epicrec.errors import InputError
+from epicrec.privacy import Guarantee
+from epicrec.server.store import catalogue, people
+from epicrec.server.store.database import insert, next_revision
+from epicrec.server.store.schema import feedback, items, releases, users
+
+Cursor = tuple[int, int, str]
+START: Cursor = (0, 0, "")
+
+MOST = wire.MOST_VALUE
+_CHUNK = 200_000
+
+
+def put(
+    connection: Connection, rows: list[wire.Feedback], *, add: bool = False, make: bool = False
+) -> set[int]:
+    """Store feedback, all rows or none; the keys of the users concerned.
+
+    A row that is there already is overwritten, or with `add` its value grows. With `make`, users
+    and items that are unknown are created, as Gorse does; without, an unknown one is an error.
+    """
+    user_ids, item_ids = {row.UserId for row in rows}, {row.ItemId for row in rows}
+    user_keys = people.keys_of(connection, user_ids)
+    item_keys = catalogue.keys_of(connection, item_ids)
+    if make:
+        new_users, new_items = user_ids - user_keys.keys(), item_ids - item_keys.keys()
+        people.put(connection, [wire.User(UserId=user_id) for user_id in sorted(new_users)])
+        catalogue.put(connection, [wire.Item(ItemId=item_id) for item_id in sorted(new_items)])
+        user_keys = people.keys_of(connection, user_ids)
+        item_keys = catalogue.keys_of(connection, item_ids)
+    _check_known(rows, user_keys, item_keys)
+    # the last of several rows about the same thing wins, or with `add` all of them count
+    merged: dict[Cursor, dict[str, Any]] = {}
+    for row in rows:
+        at = (user_keys[row.UserId], item_keys[row.ItemId], row.FeedbackType)
+        before = merged[at]["value"] if add and at in merged else 0.0
+        merged[at] = {
+            "user_key": at[0],
+            "item_key": at[1],
+            "feedback_type": at[2],
+            "value": min(max(before + row.Value, -MOST), MOST),
+            "timestamp": catalogue.seconds(row.Timestamp),
+            "comment": row.Comment,
+        }
+    if merged:
+        statement = insert(connection, feedback)
+        new = statement.excluded
+        changes = {"timestamp": new.timestamp, "comment": new.comment}
+        grown = feedback.c.value + new.value
+        bounded = case((grown > MOST, MOST), (grown < -MOST, -MOST), else_=grown)
+        changes["value"] = bounded if add else new.value
+        connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=["user_key", "item_key", "feedback_type"], set_=changes
+            ),
+            [merged[at] for at in sorted(merged)],
+        )
+    _touch(connection, set(user_keys.values()))
+    return set(user_keys.values())
+
+
+def replace(connection: Connection, user: people.Known, release: wire.Release) -> int:
+    """Store a release in the place of the user's last one of its type; how many rows it has."""
+    connection.execute(
+        delete(feedback).where(
+            feedback.c.user_key == user.key, feedback.c.feedback_type == release.FeedbackType
+        )
+    )
+    rows = [
+        wire.Feedback(FeedbackType=release.FeedbackType, UserId=user.id, ItemId=item, Value=1.0)
+        for item in dict.fromkeys(release.Items)
+    ]
+    if rows:
+        put(connection, rows)
+    else:
+        _touch(connection, {user.key})
+    stated = "" if release.Guarantee is None else json.dumps(release.Guarantee)
+    values = {"rows": len(rows), "guarantee": stated}
+    connection.execute(
+        insert(connection, releases)
+        .values(user_key=user.key, feedback_type=release.FeedbackType, **values)
+        .on_conflict_do_update(index_elements=["user_key", "feedback_type"], set_=values)
+    )
+    return len(rows)
+
+
+def page(
+    connection: Connection,
+    n: int,
+    after: Cursor = START,
+    *,
+    user_id: str | None = None,
+    item_id: str | None = None,
+    feedback_type: str | None = None,
+) -> tuple[list[wire.Feedback], Cursor | None]:
+    """The next `n` rows in order of user, item and type, and where to go on."""
+    at = tuple_(feedback.c.user_key, feedback.c.item_key, feedback.c.feedback_type)
+    query = (
+        select(feedback, users.c.user_id, items.c.item_id)
+        .join(users, users.c.user_key == feedback.c.user_key)
+        .join(items, items.c.item_key == feedback.c.item_key)
+        .where(at > tuple_(*after))
+        .order_by(feedback.c.user_key, feedback.c.item_key, feedback.c.feedback_type)
+        .limit(n)
+    )
+    for column, wanted in (
+        (users.c.user_id, user_id),
+        (items.c.item_id, item_id),
+        (feedback.c.feedback_type, feedback_type),
+    ):
+        if wanted is not None:
+            query = query.where(column == wanted)
+    rows = connection.execute(query).all()
+    last = (rows[-1].user_key, rows[-1].item_key, rows[-1].feedback_type) if rows else START
+    return [_feedback(row) for row in rows], last if len(rows) == n else None
+
+
+def remove(
+    connection: Connection, user: people.Known, item_id: str, feedback_type: str | None = None
+) -> int:
+    """Delete a user's feedback on one item, of one type or of all; how many rows there were."""
+    item = select(items.c.item_key).where(items.c.item_id == item_id).scalar_subquery()
+    which = and_(feedback.c.user_key == user.key, feedback.c.item_key == item)
+    if feedback_type is not None:
+        which = and_(which, feedback.c.feedback_type == feedback_type)
+    gone = connection.execute(delete(feedback).where(which)).rowcount
+    _touch(connection, {user.key})
+    return gone
+
+
+def items_of(connection: Connection, user_key: int) -> list[int]:
+    """The keys of the items a user released."""
+    query = select(feedback.c.item_key).where(feedback.c.user_key == user_key).distinct()
+    return list(connection.execute(query).scalars())
+
+
+def counts(connection: Connection) -> dict[str, int]:
+    rows = connection.execute(
+        select(feedback.c.feedback_type, func.count()).group_by(feedback.c.feedback_type)
+    )
+    return {name: int(number) for name, number in rows}
+
+
+def total(connection: Connection) -> int:
+    return int(connection.execute(select(func.count()).select_from(feedback)).scalar_one())
+
+
+def guarantee_mix(connection: Connection) -> list[dict[str, Any]]:
+    """How many releases came with which promise, the strongest first."""
+    mix: Counter[tuple[float, str]] = Counter()
+    rows = connection.execute(
+        select(releases.c.guarantee, func.count()).group_by(releases.c.guarantee)
+    )
+    for stated, number in rows:
+        mix[_band(stated)] += int(number)
+    return [{"guarantee": name, "releases": mix[order, name]} for order, name in sorted(mix)]
+
+
+def stream(
+    connection: Connection, feedback_type: str | None = None
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
+    """All feedback in order of user and item, as columns (user keys, item keys, values)."""
+    query = select(feedback.c.user_key, feedback.c.item_key, feedback.c.value).order_by(
+        feedback.c.user_key, feedback.c.item_key
+    )
+    if feedback_type is not None:
+        query = query.where(feedback.c.feedback_type == feedback_type)
+    found = connection.execution_options(yield_per=_CHUNK).execute(query)
+    for part in found.partitions():
+        user, item, value = zip(*part, strict=True)
+        yield np.array(user), np.array(item), np.array(value, np.float64)
+
+
+def _touch(connection: Connection, user_keys: set[int]) -> None:
+    number = next_revision(connection)
+    for key in sorted(user_keys):
+        connection.execute(update(users).where(users.c.user_key == key).values(revision=number))
+
+
+def _check_known(
+    rows: list[wire.Feedback], user_keys: dict[str, int], item_keys: dict[str, int]
+) -> None:
+    for at, row in enumerate(rows, start=1):
+        if row.UserId not in user_keys:
+            raise InputError(f"row {at}: there is no such user; register first. Nothing was stored")
+        if row.ItemId not in item_keys:
+            raise InputError(
+                f"row {at}: the item is not in the catalogue; GET /api/items lists what is. "
+                "Nothing was stored"
+            )
+
+
+def _band(stated: str) -> tuple[float, str]:
+    """A stated guarantee as one of a few bands, with their order."""
+    if not stated:
+        return (1e6, "not stated")
+    guarantee = Guarantee.from_dict(json.loads(stated))
+    if guarantee.status == "none" or guarantee.reproducible:
+        return (1e5, "none: sent in clear")
+    top = next((edge for edge in (0.1, 0.5, 1, 2, 4, 8) if guarantee.epsilon <= edge), None)
+    name = f"ε ≤ {top:g}" if top else "ε > 8"
+    return (top or 9.0, f"{name} for one {guarantee.unit}, {guarantee.status}")
+
+
+def _feedback(row: Any) -> wire.Feedback:
+    return wire.Feedback(
+        FeedbackType=row.feedback_type,
+        UserId=row.user_id,
+        ItemId=row.item_id,
+        Value=row.value,
+        Timestamp=catalogue.moment(row.timestamp),
+        Comment=row.comment,
+    )

@@ -1,0 +1,78 @@
+"""The tables. Whoever changes one adds a migration; a test compares the two."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+
+metadata = MetaData()
+
+# SQLite counts rows in INTEGER only; PostgreSQL wants BIGINT for the same. Keys are never used
+# twice: a list computed for someone who left must not fall to a newcomer.
+_KEY = BigInteger().with_variant(Integer(), "sqlite")
+
+state = Table(
+    "state",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("revision", BigInteger, nullable=False),  # grows with every change
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("user_key", _KEY, primary_key=True),
+    Column("user_id", Text, nullable=False, unique=True),
+    Column("secret_digest", LargeBinary, unique=True),  # null where only the admin speaks for them
+    Column("labels", Text, nullable=False),
+    Column("comment", Text, nullable=False),
+    Column("seen_day", Integer, nullable=False),  # days since 1970, no finer
+    Column("revision", BigInteger, nullable=False),  # of the last change to their feedback
+    sqlite_autoincrement=True,
+)
+
+items = Table(
+    "items",
+    metadata,
+    Column("item_key", _KEY, primary_key=True),
+    Column("item_id", Text, nullable=False, unique=True),
+    Column("is_hidden", Boolean, nullable=False),
+    Column("categories", Text, nullable=False),  # JSON, as are the labels
+    Column("labels", Text, nullable=False),
+    Column("timestamp", BigInteger),
+    Column("comment", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+feedback = Table(
+    "feedback",
+    metadata,
+    Column("user_key", ForeignKey("users.user_key", ondelete="CASCADE"), primary_key=True),
+    Column("item_key", ForeignKey("items.item_key", ondelete="CASCADE"), primary_key=True),
+    Column("feedback_type", Text, primary_key=True),
+    Column("value", Double, nullable=False),
+    Column("timestamp", BigInteger),
+    Column("comment", Text, nullable=False),
+    Index("feedback_of_item", "item_key"),
+    sqlite_with_rowid=False,
+)
+
+releases = Table(
+    "releases",
+    metadata,
+    Column("user_key", ForeignKey("users.user_key", ondelete="CASCADE"), primary_key=True),
+    Column("feedback_type", Text, primary_key=True),
+    Column("rows", Integer, nullable=False),
+    Column("guarantee", Text, nullable=False),  # JSON as stated by the client, or empty
+)

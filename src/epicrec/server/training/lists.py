@@ -1,0 +1,238 @@
+"""Lists: what a training leaves on disk, memory-mapped, and how recommendations come out of it.
+
+One folder per training. Factors and the lists of every user known at training time are there; a
+category's list is a product with that category's items; a user who changed since, or a session, is
+folded in: their factors are solved from their items, nothing is retrained.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.errors import InputError
+
+Array = npt.NDArray[Any]
+Ranked = list[tuple[str, float]]
+
+ARRAYS = (
+    "item_keys",  # of the items that may be recommended, ascending
+    "item_factors",
+    "gram",  # item_factorsᵀ item_factors
+    "popularity",  # share of users who released the item
+    "category_starts",  # category c holds the items category_items[starts[c]:starts[c + 1]]
+    "category_items",
+    "user_keys",  # ascending
+    "user_factors",
+    "seen_starts",  # user u released the items seen_items[starts[u]:starts[u + 1]]
+    "seen_items",
+    "top_items",  # each user's list, best first, -1 where it ends
+    "top_scores",
+)
+_PERSONAL = ("user_factors", "seen_items", "top_items", "top_scores")
+
+
+@dataclass(eq=False)
+class Lists:
+    """The newest training, ready to answer."""
+
+    meta: dict[str, Any]
+    item_ids: list[str]
+    categories: list[str]
+    arrays: dict[str, Array]
+    gone: set[int] = field(default_factory=set)
+    """Positions of items hidden or deleted since the training."""
+
+    def __post_init__(self) -> None:
+        self._category_at = {name: at for at, name in enumerate(self.categories)}
+        self._item_at = {item_id: at for at, item_id in enumerate(self.item_ids)}
+        a = self.arrays
+        # small and read at every request: kept in memory
+        for name in ("item_keys", "item_factors", "popularity", "category_items", "user_keys"):
+            a[name] = np.array(a[name])
+        self._popular = np.argsort(-a["popularity"], kind="stable")
+        # each category's factors side by side, so that a request need not gather them
+        self._factors_in = np.split(
+            a["item_factors"][a["category_items"]], a["category_starts"][1:-1]
+        )
+
+    # ---- answers --------------------------------------------------------------------------
+
+    def has_category(self, name: str) -> bool:
+        return name in self._category_at
+
+    def row_of(self, user_key: int) -> int | None:
+        """Where a user stands, or None for one who came after the training."""
+        keys = self.arrays["user_keys"]
+        at = int(keys.searchsorted(user_key))
+        return at if at < len(keys) and keys[at] == user_key else None
+
+    def for_user(self, row: int, n: int, offset: int = 0, category: str = "") -> Ranked:
+        """For a user as they were at training time."""
+        top = self.arrays["top_items"][row]
+        if not category and not self.gone and offset + n <= len(top) and top[offset + n - 1] >= 0:
+            scores = self.arrays["top_scores"][row, offset : offset + n].tolist()
+            ids = self.item_ids
+            found = top[offset : offset + n].tolist()
+            return [(ids[at], score) for at, score in zip(found, scores, strict=True)]
+        starts = self.arrays["seen_starts"]
+        seen = self.arrays["seen_items"][starts[row] : starts[row + 1]]
+        if len(seen) == 0:
+            return self.popular(n, offset, category)
+        return self._best(self.arrays["user_factors"][row], seen, n, offset, category)
+
+    def for_items(
+        self, item_keys: Iterable[int], n: int, offset: int = 0, category: str = ""
+    ) -> Ranked:
+        """For anyone who released these items: the factors ALS would give them."""
+        known = self.arrays["item_keys"]
+        wanted = np.unique(np.fromiter(item_keys, np.int64))
+        at = np.minimum(known.searchsorted(wanted), max(len(known) - 1, 0))
+        seen = at[known[at] == wanted] if len(known) else at[:0]
+        if len(seen) == 0:
+            return self.popular(n, offset, category)
+        return self._best(self._fold_in(seen), seen, n, offset, category)
+
+    def keys_of(self, item_ids: Iterable[str]) -> list[int]:
+        """The keys of the items that may be recommended, of those named."""
+        keys = self.arrays["item_keys"]
+        return [int(keys[self._item_at[i]]) for i in item_ids if i in self._item_at]
+
+    def popular(self, n: int, offset: int = 0, category: str = "") -> Ranked:
+        """For those without data."""
+        chosen = self._popular
+        if category:
+            chosen = chosen[np.isin(chosen, self._items_in(category))]
+        kept = [int(at) for at in chosen[: offset + n + len(self.gone)] if at not in self.gone]
+        share = self.arrays["popularity"]
+        return [(self.item_ids[at], float(share[at])) for at in kept[offset : offset + n]]
+
+    def neighbours(self, item_id: str, n: int, offset: int = 0) -> Ranked | None:
+        """The items most like one item, by the angle between factors; None if it is not here."""
+        at = self._item_at.get(item_id)
+        if at is None or at in self.gone:
+            return None
+        factors = self.arrays["item_factors"]
+        norms = np.linalg.norm(factors, axis=1)
+        likeness = factors @ factors[at] / np.maximum(norms * norms[at], 1e-12)
+        return self._sorted(likeness, np.arange(len(likeness)), np.array([at]), n, offset)
+
+    def show_item(self, item_id: str, shown: bool) -> None:
+        """Recommend an item no more, or again, without waiting for the next training."""
+        if (at := self._item_at.get(item_id)) is not None:
+            (self.gone.discard if shown else self.gone.add)(at)
+
+    def _fold_in(self, seen: Array) -> Array:
+        """x = (YᵀY + λI + (α - 1) Σ y yᵀ)⁻¹ α Σ y over the items seen (Hu, Koren & Volinsky)."""
+        alpha, weight = self.meta["alpha"], self.meta["regularization"]
+        own = self.arrays["item_factors"][seen].astype(np.float64)
+        left = self.arrays["gram"] + weight * np.eye(own.shape[1]) + (alpha - 1) * own.T @ own
+        solved = np.linalg.solve(left, alpha * own.sum(axis=0))
+        return solved.astype(np.float32)
+
+    def _items_in(self, category: str) -> Array:
+        at, starts = self._category_at[category], self.arrays["category_starts"]
+        return self.arrays["category_items"][starts[at] : starts[at + 1]]
+
+    def _best(self, factors: Array, seen: Array, n: int, offset: int, category: str) -> Ranked:
+        if category:
+            among, own = self._items_in(category), self._factors_in[self._category_at[category]]
+        else:
+            among, own = np.arange(len(self.item_ids)), self.arrays["item_factors"]
+        return self._sorted(own @ factors, among, seen, n, offset)
+
+    def _sorted(self, scores: Array, among: Array, without: Array, n: int, offset: int) -> Ranked:
+        banned = np.zeros(len(self.item_ids), np.bool_)
+        banned[without] = True
+        banned[list(self.gone)] = True
+        allowed = ~banned[among]
+        scores, among = scores[allowed], among[allowed]
+        most = min(offset + n, len(scores))
+        if most == 0:
+            return []
+        best = np.argpartition(-scores, most - 1)[:most]
+        best = best[np.lexsort((among[best], -scores[best]))][offset:]
+        return [(self.item_ids[among[at]], float(scores[at])) for at in best]
+
+    # ---- on disk --------------------------------------------------------------------------
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        try:
+            meta = json.loads((folder / "meta.json").read_text("utf-8"))
+            arrays: dict[str, Array] = {
+                name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+                for name in ARRAYS
+            }
+            return cls(meta, meta.pop("item_ids"), meta.pop("categories"), arrays)
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(f"{folder} holds no training that can be read: {error}") from error
+
+
+def save(folder: Path, meta: dict[str, Any], arrays: dict[str, Array]) -> None:
+    """Write a training; it counts only once `adopt` names it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name in ARRAYS:
+        with (folder / f"{name}.npy").open("wb") as file:
+            np.save(file, arrays[name], allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+    write_atomically(folder / "meta.json", json.dumps(meta))
+
+
+def adopt(models: Path, number: int) -> None:
+    """Make a training the current one, in one step, and remove all but the one before it."""
+    before = current(models)
+    write_atomically(models / "current", str(number))
+    for folder in models.iterdir():
+        if folder.is_dir() and folder.name not in (str(number), str(before)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def current(models: Path) -> int | None:
+    """The number of the current training."""
+    try:
+        return int((models / "current").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def scrub(models: Path, user_keys: Sequence[int]) -> None:
+    """Overwrite everything the trainings on disk hold about these users."""
+    wanted = np.array(sorted(user_keys), np.int64)
+    for folder in [path for path in models.glob("*") if (path / "meta.json").exists()]:
+        known = np.load(folder / "user_keys.npy", mmap_mode="r")
+        rows = np.flatnonzero(np.isin(known, wanted))
+        if len(rows) == 0:
+            continue
+        starts = np.load(folder / "seen_starts.npy", mmap_mode="r")
+        for name in _PERSONAL:
+            column = np.load(folder / f"{name}.npy", mmap_mode="r+")
+            for row in rows:
+                span = slice(starts[row], starts[row + 1]) if name == "seen_items" else row
+                column[span] = 0 if name in ("user_factors", "top_scores") else -1
+            column.flush()
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """The file holds the old text or the new one, never a part, whatever happens in between."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

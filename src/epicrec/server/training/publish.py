@@ -1,0 +1,134 @@
+"""Publish: the private item model that clients fetch to rank on the device with their true history.
+
+Every published model is a release about the people whose ratings it was learned from. Its guarantee
+goes into the operator's ledger, on disk, before the file can be fetched; over it, nothing is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from epicrec import wire
+from epicrec.data import Ratings, Scale, load_dataset
+from epicrec.errors import EpicrecError, InputError
+from epicrec.models import Recommender, model_class
+from epicrec.privacy import Guarantee, Ledger
+from epicrec.progress import report
+from epicrec.server.settings import Settings
+from epicrec.server.store import catalogue, releases
+from epicrec.server.store.database import Database
+from epicrec.server.training.lists import write_atomically
+
+STORE = "store"
+METHOD = "covariance-svd"
+
+Fit = Callable[[Ratings, Settings], Recommender]
+
+
+def fit_private(ratings: Ratings, settings: Settings) -> Recommender:
+    """The published model: private factors of the item covariances."""
+    make: Any = model_class(METHOD)
+    model: Recommender = make(
+        epsilon=settings.publish_epsilon,
+        delta=settings.publish_delta,
+        unit=settings.publish_unit,
+        feedback=settings.publish_feedback,
+    ).fit(ratings)
+    return model
+
+
+def publish(settings: Settings, database: Database, fit: Fit = fit_private) -> dict[str, Any]:
+    """Fit a private model, enter it in the ledger, and only then make it the published one."""
+    started = time.time()
+    if not settings.train_from:
+        raise InputError("nothing to publish from; set train_from to a rating set or 'store'")
+    report("publishing the item model", 0, 2)
+    ratings = _ratings(settings, database)
+    report("publishing the item model", 1, 2)
+    model = fit(ratings, settings)
+    promise = model.guarantee
+    if promise.status == "none":
+        raise EpicrecError(f"{type(model).__name__} gives no guarantee, so it is not published")
+    before = published(settings)
+    version = before.Version + 1 if before else 1
+    operator_ledger(settings).spend(promise, about=f"item model, version {version}")
+    folder = settings.folder / "published"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"item-model-{version}.npz"
+    model.save(path)
+    content = path.read_bytes()
+    info = wire.ModelInfo(
+        Version=version,
+        Hash=hashlib.sha256(content).hexdigest(),
+        Size=len(content),
+        Method=METHOD,
+        Feedback=model.feedback,
+        Items=len(model.item_ids_),
+        Created=datetime.now(UTC),
+        Guarantee=promise.to_dict(),
+    )
+    write_atomically(folder / "current.json", info.model_dump_json())
+    for old in folder.glob("item-model-*.npz"):
+        if old.name not in (path.name, f"item-model-{version - 1}.npz"):
+            old.unlink()  # the one before stays for downloads that are under way
+    report("publishing the item model", 2, 2)
+    return {
+        "version": version,
+        "items": info.Items,
+        "users": ratings.n_users,
+        "bytes": info.Size,
+        "guarantee": str(promise),
+        "seconds": round(time.time() - started, 2),
+    }
+
+
+def published(settings: Settings) -> wire.ModelInfo | None:
+    """What is published now."""
+    try:
+        text = (settings.folder / "published" / "current.json").read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    return wire.ModelInfo.model_validate_json(text)
+
+
+def operator_ledger(settings: Settings) -> Ledger:
+    return Ledger(
+        settings.folder / "ledger.jsonl",
+        limit_epsilon=settings.limit_epsilon,
+        limit_delta=settings.limit_delta,
+    )
+
+
+def spent(settings: Settings) -> list[Guarantee]:
+    """What all published models cost together, one line for each unit."""
+    if not (settings.folder / "ledger.jsonl").exists():
+        return []
+    return list(operator_ledger(settings).total().values())
+
+
+def _ratings(settings: Settings, database: Database) -> Ratings:
+    if settings.train_from != STORE:
+        return load_dataset(settings.train_from).ratings
+    scale = Scale.parse(settings.rating_scale)
+    with database.reading() as connection:
+        # the public list, and not what happened to be rated, says which items there are
+        ids = {key: item_id for key, item_id, _ in catalogue.visible(connection)}
+        parts = list(releases.stream(connection, settings.rating_type))
+    if not parts:
+        raise InputError(
+            f"no user gave a rating yet (feedback of type {settings.rating_type!r}); wait, or set "
+            "train_from to a public rating set"
+        )
+    users, items, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+    keep = np.isin(items, np.fromiter(ids, np.int64)) & scale.holds(values)
+    if not keep.any():
+        raise InputError(f"no rating lies on the scale {scale}; set rating_scale to the one in use")
+    named = np.array([ids[int(key)] for key in items[keep]])
+    ratings = Ratings.from_columns(users[keep], named, values[keep], scale=scale)
+    return ratings.with_items(np.array(sorted(ids.values())))

@@ -1,0 +1,163 @@
+"""What both ends say: the messages between client and server, as JSON with Gorse's PascalCase keys.
+
+Gorse's own messages (Item, User, Feedback, pages, scores) keep its names, so that its clients can
+speak to our server and ours to Gorse. Registration, Release and ModelInfo are additions.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from epicrec.errors import InputError
+from epicrec.privacy import Guarantee
+
+MOST_ROWS = 10_000
+"""The most rows in one message."""
+MOST_VALUE = 1e9
+"""The largest value of feedback, either way."""
+
+
+def _moment(value: datetime) -> datetime:
+    """A time in UTC; years near the ends of the calendar cannot be converted and are refused."""
+    if not 1900 <= value.year <= 2200:
+        raise ValueError("the time must lie between the years 1900 and 2200")
+    return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def _dated(value: Any) -> Any:
+    """Gorse's clients send an empty text where they know no time."""
+    return None if value == "" else value
+
+
+def _guarantee(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return Guarantee.from_dict(value).to_dict()
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
+TYPE_NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
+PRINTABLE = r"^[^\x00-\x1f\x7f]*$"
+Id = Annotated[str, Field(min_length=1, max_length=256, pattern=PRINTABLE)]
+Name = Annotated[str, Field(min_length=1, max_length=64, pattern=PRINTABLE)]
+Kind = Annotated[str, Field(max_length=32, pattern=TYPE_NAME)]
+Remark = Annotated[str, Field(max_length=1024, pattern=r"^[^\x00]*$")]
+Amount = Annotated[float, Field(ge=-MOST_VALUE, le=MOST_VALUE, allow_inf_nan=False)]
+Moment = Annotated[datetime, AfterValidator(_moment)]
+MomentOrNone = Annotated[Moment | None, BeforeValidator(_dated)]
+Extras = dict[Name, Any] | list[Any] | None
+StatedGuarantee = Annotated[dict[str, Any], AfterValidator(_guarantee)]
+"""`Guarantee.to_dict()`: epsilon (null for none), delta, unit, relation, status, assumes, ...."""
+
+
+class Message(BaseModel):
+    """Strict about what it knows; keys it does not know are ignored, as Gorse does."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+# ---- Gorse's messages ---------------------------------------------------------------------
+
+
+class Item(Message):
+    ItemId: Id
+    IsHidden: bool = False
+    Categories: Annotated[list[Name] | None, Field(max_length=100)] = None
+    Timestamp: MomentOrNone = None
+    Labels: Extras = None
+    Comment: Remark = ""
+
+
+class ItemPatch(Message):
+    """What is null stays as it is."""
+
+    IsHidden: bool | None = None
+    Categories: Annotated[list[Name] | None, Field(max_length=100)] = None
+    Timestamp: MomentOrNone = None
+    Labels: Extras = None
+    Comment: Remark | None = None
+
+
+class User(Message):
+    UserId: Id
+    Labels: Extras = None
+    Comment: Remark = ""
+
+
+class Feedback(Message):
+    FeedbackType: Kind
+    UserId: Id
+    ItemId: Id
+    Value: Amount = 0.0
+    Timestamp: MomentOrNone = None
+    Comment: Remark = ""
+
+
+class Score(Message):
+    Id: str
+    Score: float
+
+
+class RowAffected(Message):
+    RowAffected: int
+
+
+class ItemPage(Message):
+    Cursor: str
+    Items: list[Item]
+
+
+class UserPage(Message):
+    Cursor: str
+    Users: list[User]
+
+
+class FeedbackPage(Message):
+    Cursor: str
+    Feedback: list[Feedback]
+
+
+class Health(Message):
+    Ready: bool
+    DataStoreConnected: bool
+    DataStoreError: str = ""
+
+
+# ---- additions ----------------------------------------------------------------------------
+
+
+class Registration(Message):
+    """A client's id and its secret, which is told once and goes into `X-API-Key`."""
+
+    UserId: str
+    Secret: str
+
+
+class Release(Message):
+    """All one client releases under one feedback type, in the place of its last release."""
+
+    Items: Annotated[list[Id], Field(max_length=MOST_ROWS)]
+    FeedbackType: Kind = "watch"
+    Guarantee: StatedGuarantee | None = None
+
+
+class ModelInfo(Message):
+    """The published item model: which one it is, and what it promises to those it learned from."""
+
+    Version: int
+    Hash: str
+    Size: int
+    Method: str
+    Feedback: Literal["explicit", "implicit"]
+    Items: int
+    Created: Moment
+    Guarantee: StatedGuarantee
+
+
+class Problem(Message):
+    """What went wrong and what to do; the body of every answer above 399."""
+
+    detail: str

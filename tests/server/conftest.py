@@ -1,0 +1,205 @@
+"""A running server for each test that asks, and a throw-away PostgreSQL beside SQLite."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from epicrec.server import Settings
+from epicrec.server.main import make_server
+
+ADMIN = "admin-key-of-the-tests"
+
+
+def wait_for(happened: Callable[[], bool], seconds: float = 60) -> None:
+    """Until something has happened."""
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+class Client(httpx.Client):
+    """Speaks to one server with one key."""
+
+    user_id = ""
+
+    def train(self) -> dict[str, Any]:
+        """Train, and wait until the result is served."""
+        before = self.get("/api/dashboard/training").json()["serving"]
+        assert self.post("/api/dashboard/train").json()["Started"]
+        wait_for(lambda: self.get("/api/dashboard/training").json()["serving"] != before)
+        status: dict[str, Any] = self.get("/api/dashboard/training").json()
+        return status
+
+
+class Running:
+    """A server in a thread of this process, and clients that speak to it over loopback."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.server = make_server(settings)
+        self.service = self.server.config.app.state.service  # type: ignore[union-attr]
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+        self._clients: list[httpx.Client] = []
+
+    def start(self) -> None:
+        self.thread.start()
+        end = time.monotonic() + 30
+        while not self.server.started:
+            if not self.thread.is_alive() or time.monotonic() > end:
+                raise AssertionError("the server did not start")
+            time.sleep(0.01)
+        port = self.server.servers[0].sockets[0].getsockname()[1]
+        self.url = f"{'http' if self.settings.http else 'https'}://127.0.0.1:{port}"
+
+    def stop(self) -> None:
+        for client in self._clients:
+            client.close()
+        self.server.should_exit = True
+        self.thread.join(30)
+        assert not self.thread.is_alive()
+
+    def client(self, key: str | None = None) -> Client:
+        import ssl
+
+        verify: Any = True
+        if not self.settings.http:
+            verify = ssl.create_default_context(cafile=self.settings.folder / "tls" / "ca.pem")
+        headers = {"X-API-Key": key} if key else {}
+        made = Client(base_url=self.url, headers=headers, verify=verify, timeout=30)
+        self._clients.append(made)
+        return made
+
+    @property
+    def admin(self) -> Client:
+        return self.client(ADMIN)
+
+    def register(self) -> Client:
+        answer = self.client().post("/api/register").json()
+        made = self.client(answer["Secret"])
+        made.user_id = answer["UserId"]
+        return made
+
+
+@contextmanager
+def running(folder: Path, **settings: Any) -> Iterator[Running]:
+    plain: dict[str, Any] = {
+        "data": str(folder),
+        "admin_key": ADMIN,
+        "http": True,
+        "port": 0,
+        "train_every": 0,
+        "training_nice": 0,
+        "registrations_per_hour": 10_000,
+        "requests_per_minute": 100_000,
+        "failures_per_minute": 100_000,
+        "factors": 2,
+        "regularization": 1.0,
+        "iterations": 10,
+    }
+    started = Running(Settings(**(plain | settings)))
+    started.start()
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Callable[[], str]]:
+    """Makes empty databases in a PostgreSQL of our own on loopback."""
+    binaries = _postgresql_binaries()
+    if binaries is None:
+        pytest.skip("PostgreSQL is not installed here and could not be installed")
+    folder = Path(_postgres_folder())
+    as_postgres = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    port = _free_port()
+
+    def call(program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [*as_postgres, str(binaries / program), *arguments],
+            cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+    data, where = str(folder / "data"), f"-c listen_addresses=127.0.0.1 -c port={port} -k {folder}"
+    call("initdb", "-D", data, "-U", "epicrec", "-A", "trust", "-E", "UTF8", "--locale=C")
+    call("pg_ctl", "-D", data, "-o", where, "-l", str(folder / "log"), "-w", "start")
+    made = 0
+
+    def new_database() -> str:
+        nonlocal made
+        made += 1
+        call("createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "epicrec", f"test{made}")
+        return f"postgresql://epicrec@127.0.0.1:{port}/test{made}"
+
+    try:
+        yield new_database
+    finally:
+        call("pg_ctl", "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The same test on both databases."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'store.sqlite'}"
+    url: str = request.getfixturevalue("postgresql")()
+    return url
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Running]:
+    """A server with the embedded films on SQLite."""
+    with running(tmp_path / "server", catalogue="films") as started:
+        yield started
+
+
+@pytest.fixture
+def either(tmp_path: Path, database_url: str) -> Iterator[Running]:
+    """A server with the embedded films, on each of the two databases."""
+    with running(tmp_path / "server", catalogue="films", database=database_url) as started:
+        yield started
+
+
+def _postgresql_binaries() -> Path | None:
+    def newest() -> Path | None:
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+        return found[-1].parent if found else None
+
+    if newest() is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        subprocess.run(
+            ["apt-get", "install", "-y", "-q", "postgresql"],
+            capture_output=True, timeout=300, check=False,
+        )  # fmt: skip
+    return newest()
+
+
+def _postgres_folder() -> str:
+    """A short path (a Unix socket lies in it) that belongs to whoever runs PostgreSQL."""
+    import tempfile
+
+    folder = tempfile.mkdtemp(prefix="epicrec-pg-")
+    if os.geteuid() == 0:
+        shutil.chown(folder, "postgres")
+    return folder
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

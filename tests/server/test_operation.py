@@ -1,0 +1,273 @@
+"""Running it: settings, check, certificates, backup, purge, metrics, a clean stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import update
+
+from epicrec.errors import EpicrecError, InputError
+from epicrec.server import Settings, serve
+from epicrec.server.api.limits import Limit
+from epicrec.server.store import people, schema
+from epicrec.server.store.database import Database
+from epicrec.server.tls import development_certificate
+from server.conftest import ADMIN, _free_port, running
+
+# ---- settings -----------------------------------------------------------------------------
+
+
+def test_the_environment_goes_over_the_file_and_the_command_line_over_both(tmp_path: Path) -> None:
+    file = tmp_path / "server.toml"
+    file.write_text('port = 1\nhost = "127.0.0.1"\nfactors = 5\nhttp = true\n')
+    environment = {"EPICREC_SERVER_PORT": "2", "EPICREC_SERVER_FACTORS": "6", "OTHER": "x"}
+    found = Settings.load(file, environment=environment, port=3, data=None)
+    assert (found.port, found.factors, found.http) == (3, 6, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("prot = 1", "no setting 'prot'"),
+        ("port = 'x'", "whole number"),
+        ("port = 70000", "65535"),
+        ("http = 'maybe'", "true or false"),
+        ("http = true\nhost = '0.0.0.0'", "loopback"),
+        ("certificate = 'a.pem'", "come together"),
+        ("admin_key = 'short'", "too short"),
+        ("not toml", "cannot read"),
+    ],
+)
+def test_wrong_settings_are_named(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "server.toml"
+    file.write_text(text)
+    with pytest.raises(InputError, match=says):
+        Settings.load(file, environment={})
+
+
+def test_check(tmp_path: Path, database_url: str) -> None:
+    found = serve(check=True, data=str(tmp_path / "d"), database=database_url, catalogue="films")
+    assert found["ok"]
+    assert found["items"] == 536
+    assert found["tls"]
+
+
+def test_check_says_what_is_wrong(tmp_path: Path) -> None:
+    data = str(tmp_path / "d")
+    with pytest.raises(InputError, match="cannot read"):
+        serve(check=True, data=data, certificate="/no/cert.pem", private_key="/no/key.pem")
+    bad = tmp_path / "bad.pem"
+    bad.write_text("nothing")
+    with pytest.raises(InputError, match="cannot be used"):
+        serve(check=True, data=data, certificate=str(bad), private_key=str(bad))
+    with pytest.raises(InputError, match="no data set"):
+        serve(check=True, data=data, train_from="no such set")
+    with pytest.raises(InputError, match="cannot open the database"):
+        serve(check=True, data=data, database="oracle://secret:word@host/x")
+    with pytest.raises(EpicrecError, match="cannot use the database") as error:
+        serve(check=True, data=data, database="postgresql://u:password@127.0.0.1:1/x")
+    assert "password" not in str(error.value)
+
+
+# ---- database -----------------------------------------------------------------------------
+
+
+def test_the_migrations_make_the_tables_that_the_code_means(database_url: str) -> None:
+    database = Database(database_url.replace("postgresql://", "postgresql+psycopg://"))
+    database.migrate()
+    database.migrate()  # a second time changes nothing
+    with database.reading() as connection:
+        differences = compare_metadata(MigrationContext.configure(connection), schema.metadata)
+    database.stop()
+    assert differences == []
+
+
+@pytest.mark.parametrize("way", ["sqlite to postgresql", "postgresql to sqlite"])
+def test_a_backup_moves_between_databases(
+    tmp_path: Path, request: pytest.FixtureRequest, way: str
+) -> None:
+    new = request.getfixturevalue("postgresql")
+    source, target = ("", new()) if way.startswith("sqlite") else (new(), "")
+    with running(tmp_path / "one", database=source, catalogue="films") as serving:
+        users = [serving.register() for _ in range(3)]
+        for user in users:
+            body = {"Items": ["heat-1995", "alien-1979"]}
+            user.put(f"/api/user/{user.user_id}/release", json=body)
+        serving.admin.train()
+        rows = serve(backup=tmp_path / "backup", data=str(tmp_path / "one"), database=source)[
+            "rows"
+        ]
+        assert rows == {"state": 1, "users": 3, "items": 536, "feedback": 6, "releases": 3}
+        lists = users[0].get(f"/api/recommend/{users[0].user_id}").json()
+    with pytest.raises(InputError, match="not empty"):
+        serve(backup=tmp_path / "backup", data=str(tmp_path / "one"), database=source)
+    again = {"data": str(tmp_path / "two"), "database": target}
+    assert serve(restore=tmp_path / "backup", **again)["rows"] == rows
+    with pytest.raises(InputError, match="has users"):
+        serve(restore=tmp_path / "backup", **again)
+    with running(tmp_path / "two", database=target) as serving:
+        client = serving.client(users[0].headers["X-API-Key"])
+        assert len(client.get(f"/api/user/{users[0].user_id}/feedback").json()) == 2
+        assert client.get(f"/api/recommend/{users[0].user_id}").json() == lists
+        newcomer = serving.register()  # new keys follow the old ones
+        assert newcomer.get(f"/api/user/{newcomer.user_id}").status_code == 200
+
+
+def test_those_not_seen_for_long_are_purged(tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    with running(folder, catalogue="films") as serving:
+        old, young = serving.register(), serving.register()
+        for user in (old, young):
+            user.put(f"/api/user/{user.user_id}/release", json={"Items": ["heat-1995"]})
+        with serving.service.database.writing() as connection:
+            connection.execute(
+                update(schema.users)
+                .where(schema.users.c.user_id == old.user_id)
+                .values(seen_day=people.today() - 31)
+            )
+    assert serve(purge=30, data=str(folder)) == {"purged": 1}
+    assert serve(purge=30, data=str(folder)) == {"purged": 0}
+    assert old.user_id.encode() not in (folder / "epicrec.sqlite").read_bytes()
+    with running(folder) as serving:
+        left = serving.admin.get("/api/users").json()["Users"]
+    assert [user["UserId"] for user in left] == [young.user_id]
+
+
+def test_coming_back_counts_as_seen(tmp_path: Path) -> None:
+    with running(tmp_path / "server", catalogue="films") as serving:
+        user = serving.register()
+        with serving.service.database.writing() as connection:
+            connection.execute(update(schema.users).values(seen_day=people.today() - 31))
+        user.get("/api/items")
+        for _ in range(100):
+            with serving.service.database.reading() as connection:
+                if people.counts(connection)["users_seen_in_7_days"] == 1:
+                    return
+            time.sleep(0.02)
+    pytest.fail("the visit was not noted")
+
+
+# ---- TLS ----------------------------------------------------------------------------------
+
+
+def test_the_development_certificate_is_made_once_and_again_for_new_names(tmp_path: Path) -> None:
+    file, key = development_certificate(tmp_path, ["localhost", "127.0.0.1"])
+    first = file.read_bytes()
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "ca.key").stat().st_mode & 0o777 == 0o600
+    development_certificate(tmp_path, ["localhost"])
+    assert file.read_bytes() == first
+    authority = (tmp_path / "ca.pem").read_bytes()
+    development_certificate(tmp_path, ["localhost", "films.example"])
+    assert file.read_bytes() != first
+    assert (tmp_path / "ca.pem").read_bytes() == authority  # clients need not trust anew
+
+
+def test_only_tls_is_spoken(tmp_path: Path) -> None:
+    with running(tmp_path / "server", http=False) as serving:
+        assert serving.client().get("/api/health/live").headers["strict-transport-security"]
+        with pytest.raises(httpx.TransportError):
+            httpx.get(serving.url.replace("https", "http") + "/api/health/live")
+        with pytest.raises(httpx.ConnectError, match="certificate"):
+            httpx.get(serving.url + "/api/health/live", verify=ssl.create_default_context())
+
+
+# ---- pages, metrics, limits ---------------------------------------------------------------
+
+
+def test_metrics_in_prometheus_format(tmp_path: Path) -> None:
+    with running(tmp_path / "server", catalogue="films") as serving:
+        user = serving.register()
+        user.get(f"/api/recommend/{user.user_id}")
+        answer = serving.client().get("/metrics", headers={"Authorization": f"Bearer {ADMIN}"})
+        assert serving.client().get("/metrics").status_code == 401
+        assert user.get("/metrics").status_code == 403
+    line = re.compile(r"^(# (TYPE|HELP) \w+ .+|\w+(\{[^{}]*(\{\w+\}[^{}]*)*\})? [0-9.e+-]+)$")
+    for text in answer.text.splitlines():
+        assert line.match(text), text
+    count = 'epicrec_requests_total{method="GET",route="/api/recommend/{user_id}",status="200"} 1'
+    assert count in answer.text
+    assert "epicrec_users 1" in answer.text
+    assert user.user_id not in answer.text
+
+
+def test_the_operator_page(tmp_path: Path) -> None:
+    with running(tmp_path / "server", catalogue="films") as serving:
+        user = serving.register()
+        user.put(f"/api/user/{user.user_id}/release", json={"Items": ["heat-1995"]})
+        serving.admin.train()
+        client = serving.client()
+        asked = client.get("/operator")
+        assert asked.status_code == 401
+        assert asked.headers["WWW-Authenticate"].startswith("Basic")
+        assert client.get("/operator", auth=("x", "wrong")).status_code == 401
+        page = client.get("/operator", auth=("", ADMIN))
+        # a password a browser remembers opens pages, and changes nothing
+        assert client.post("/api/dashboard/train", auth=("", ADMIN)).status_code == 401
+    assert page.status_code == 200
+    for text in ("not stated", "Last trained", "536"):
+        assert text in page.text
+    assert user.user_id not in page.text
+    assert "<script" not in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def test_a_limit_refills_evenly() -> None:
+    now = 0.0
+    limit = Limit(10, 60, clock=lambda: now)
+    assert [limit.take("a") for _ in range(11)] == [True] * 10 + [False]
+    assert limit.is_empty("a")
+    assert not limit.is_empty("b")
+    assert 1 <= limit.wait("a") <= 7
+    now = 6.1
+    assert limit.take("a")
+    assert not limit.take("a")
+
+
+# ---- start and stop -----------------------------------------------------------------------
+
+
+def test_sigterm_ends_it_cleanly_and_logs_are_json(tmp_path: Path) -> None:
+    port = _free_port()
+    settings = {
+        "data": str(tmp_path / "server"), "http": True, "port": port, "catalogue": "films",
+        "train_every": 0,
+    }  # fmt: skip
+    environment = {f"EPICREC_SERVER_{name.upper()}": str(value) for name, value in settings.items()}
+    program = "from epicrec.server import serve; serve()"
+    server = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=os.environ | environment, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        for _ in range(600):
+            try:
+                user = httpx.post(f"http://127.0.0.1:{port}/api/register").json()
+                break
+            except httpx.TransportError:
+                time.sleep(0.05)
+        key = (tmp_path / "server" / "admin.key").read_text().strip()
+        listed = httpx.get(f"http://127.0.0.1:{port}/api/users", headers={"X-API-Key": key})
+        assert listed.json()["Users"][0]["UserId"] == user["UserId"]
+        assert (tmp_path / "server" / "admin.key").stat().st_mode & 0o777 == 0o600
+    finally:
+        server.send_signal(signal.SIGTERM)
+        _, written = server.communicate(timeout=30)
+    said = [line for line in written.splitlines() if not line.startswith("{")]
+    assert len(said) == 2  # where it listens, where the key is
+    events = [json.loads(line) for line in written.splitlines() if line.startswith("{")]
+    assert (events[0]["event"], events[-1]["event"]) == ("started", "stopped")
+    assert user["UserId"] not in written
+    assert key not in written
