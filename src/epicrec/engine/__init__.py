@@ -1,0 +1,45 @@
+"""Where sums are taken: a statistic is a function from a partition of users to an integer sum.
+
+Partial sums are merged by adding them. As integers they do not depend on the partitions, on their
+order or on the number of machines, so every engine gives the same sum to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.data import Ratings
+
+Integers = npt.NDArray[np.int64]
+
+
+class Statistic(Protocol):
+    """A sum over users: what one partition of them contributes, as int64.
+
+    A statistic holds only what is public or already released, and can be sent to other machines.
+    """
+
+    def __call__(self, part: Ratings) -> Integers: ...
+
+
+class Engine(Protocol):
+    """Takes the sum of a statistic over all users."""
+
+    def __call__(self, statistic: Statistic, ratings: Ratings) -> Integers: ...
+
+
+def merge(into: Integers, part: Integers) -> Integers:
+    """Add one partial sum to another, in place."""
+    into += part
+    return into
+
+
+def __getattr__(name: str) -> Any:
+    if name == "local":
+        from epicrec.engine.local import local
+
+        return local
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,6 +16,8 @@ MODELS = {
     "pcc": "user_neighbours:Pcc",
     "cos": "user_neighbours:Cos",
     "svd": "factors:SVD",
+    "covariance-svd": "covariance:CovarianceSVD",
+    "covariance-knn": "covariance:CovarianceKNN",
     "private-bias": "private_bias:PrivateBias",
     "dpi-avg": "input_perturbation:DPIAvg",
     "dpi-pcc": "input_perturbation:DPIPcc",
@@ -30,6 +32,8 @@ MODELS = {
 """Method names and the classes behind them, imported when asked for."""
 
 PRIVATE: dict[str, str] = {
+    "svd": "covariance-svd",
+    "item-knn": "covariance-knn",
     "avg": "private-bias",
     "pcc": "private-bias",
     "cos": "private-bias",

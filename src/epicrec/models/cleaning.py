@@ -26,6 +26,8 @@ UNCLAMPED = 1.7
 HISTORY_SAMPLING = 0.36
 """As SAMPLING, for what was watched: much of its variance is popularity, which is no noise."""
 LANCZOS_STEPS = 10
+"""Steps of block Lanczos: eigenvalues above the noise are then exact to several digits."""
+CORE = 6
 SMALLEST_PRIOR, LARGEST_PRIOR = 0.05, 0.5
 """The variance of item means is taken to lie between these, however noisy its estimate."""
 
@@ -45,7 +47,7 @@ class Effects:
     per_count: float
 
     def __add__(self, other: Effects) -> Effects:
-        """Two measurements of the same sums as one, each with the weight that its noise leaves it."""
+        """Two measurements of the same sums as one, weighted by how little noise they have."""
         own = other.noise**2 / (self.noise**2 + other.noise**2)
         return Effects(
             own * self.deviations + (1 - own) * other.deviations,
@@ -113,10 +115,15 @@ class Noise:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """The leading eigenpairs of a noisy symmetric matrix, largest first."""
+    """The leading eigenpairs of a noisy symmetric matrix, largest first.
+
+    `core` are the items whose part of the matrix they are taken from (all where None); to the other
+    items they are extended by the rows these have with the core.
+    """
 
     values: Floats
     vectors: Floats
+    core: npt.NDArray[np.intp] | None = None
 
     def cleaned(self, noise: Noise) -> tuple[Floats, Floats, Floats]:
         """Eigenvalues without noise, what to keep of them, and their vectors, above the edge.
@@ -126,10 +133,13 @@ class Spectrum:
         Keeping θ·cos² of it has the least squared error. Under even noise θ = (z + √(z² - 4nσ²))/2
         and θ·cos² = √(z² - 4nσ²).
         """
+        if self.core is not None:
+            noise = Noise(tuple(profile[self.core] for profile in noise.profiles))
+        inside = self.vectors if self.core is None else self.vectors[self.core]
         edge = noise.edge()
         clean, kept, columns = [], [], []
         for at, z in enumerate(self.values):
-            weight = self.vectors[:, at] ** 2
+            weight = inside[:, at] ** 2
             here = noise.resolvent(z) if z > 1.01 * edge else None
             there = noise.resolvent(z * 1.001) if here is not None else None
             if here is None or there is None:
@@ -154,6 +164,10 @@ class Reach:
     sampled: Floats
     ratings: Floats
 
+    def noise(self, sigma: float) -> Noise:
+        """The noise on the sum: privacy noise of this standard deviation, and sampling."""
+        return Noise((np.full(len(self.reach), sigma), self.sampled))
+
 
 def rating_factors(
     spectrum: Spectrum, sigma: float, items: Reach, variance: float
@@ -164,37 +178,64 @@ def rating_factors(
     tells F_i with a variance of s²/N_i from sampling and σ²/(λ·a_i²) from noise, against a prior of
     φ² = λ/Σa²: F = G·a / (a² + a²·s²/(N·φ²) + σ²/(λ·φ²)).
     """
-    noise = Noise((np.full(len(items.reach), sigma), items.sampled))
-    values, kept, vectors = spectrum.cleaned(noise)
+    values, kept, vectors = spectrum.cleaned(items.noise(sigma))
     square = items.reach**2
     prior = values / max(float(square.sum()), 1e-9)
     unexplained = max(variance - float(prior.sum()), 0.3 * variance)
     sampling = square / np.maximum(items.ratings, 1e-9)
-    scale = square[:, None] + sampling[:, None] * (unexplained / prior) + sigma**2 / (values * prior)
+    scale = square[:, None] + sampling[:, None] * (unexplained / prior)
+    scale += sigma**2 / (values * prior)
     factors = vectors * np.sqrt(kept) * items.reach[:, None] / np.maximum(scale, 1e-12)
     share = items.ratings / max(float(items.ratings.sum()), 1e-9)
     explained = float(np.sum(share[:, None] * factors**2))
     return factors, UNCLAMPED * max(variance - explained, 0.3 * variance)
 
 
-def history_scales(counts: Floats, noise: float) -> Floats:
+def history_scales(counts: Floats) -> Floats:
     """count^-¼: items so scaled have eigenvectors that popular items lead, but do not rule."""
-    return np.asarray((np.maximum(counts, 0.0) + 10 + noise) ** -0.25)
+    return np.asarray((counts + 10) ** -0.25)
 
 
 def history_factors(
-    spectrum: Spectrum, scales: Floats, sigma: Floats, sampled: Floats
+    spectrum: Spectrum, scales: Floats, sigma: float, sampled: Floats
 ) -> tuple[Floats, Floats]:
     """Factors and projections that rank: scores are factors · (sum of a history's projections).
 
-    The spectrum is that of D C D with C = Σ_u q_u e_u e_uᵀ, D the `scales`, and noise of the profiles
-    `sigma` and `sampled`. With its clean eigenpairs (θ, V) the scores of a history h are
-    D⁻¹ V s Vᵀ D h, where s = cos²·θ/(θ + edge) is small for directions near the noise.
+    The spectrum is that of D C D with C = Σ_u q_u e_u e_uᵀ, D the `scales`, and noise of the even
+    profile `sigma` and of `sampled`. With its eigenpairs above the noise (θ, V) the scores of a
+    history h are D⁻¹ V s Vᵀ D h, with s = cos²·θ/(θ + edge) where there is only sampling noise.
+    With privacy noise few directions are left, and s = 1: to damp all but the first, which is
+    popularity, would rank everybody alike.
     """
-    noise = Noise((sigma, sampled))
+    noise = Noise((np.full(len(scales), sigma), sampled))
     values, kept, vectors = spectrum.cleaned(noise)
-    weights = np.sqrt(kept / (values + noise.edge()))
-    return vectors * weights / scales[:, None], vectors * weights * scales[:, None]
+    if not sigma:
+        vectors = vectors * np.sqrt(kept / (values + noise.edge()))
+    return vectors / scales[:, None], vectors * scales[:, None]
+
+
+def clearer_spectrum(
+    matrix: npt.NDArray[np.float32], items: Reach, sigma: float, k: int
+) -> Spectrum:
+    """The leading eigenpairs of all items or of a popular core, whichever shows more factors.
+
+    A factor's eigenvalue grows with Σ reach² over the items, and the edge of even noise with √n, so
+    with much noise the unpopular items add more of it than of signal. The core is CORE times as
+    many items as make the first eigenvalue stand highest above the edge.
+    """
+    whole = Spectrum(*leading_eigenpairs(matrix, k))
+    order = np.argsort(-items.reach, kind="stable")
+    above = np.cumsum(items.reach[order] ** 2) / np.sqrt(np.arange(1, len(order) + 1))
+    core = np.sort(order[: CORE * (int(np.argmax(above)) + 1)])
+    if len(core) == len(order):
+        return whole
+    values, inside = leading_eigenpairs(matrix[np.ix_(core, core)], k)
+    inside, values = inside[:, values > 0], values[values > 0]
+    vectors = np.zeros((len(order), len(values)), np.float32)
+    vectors[core] = inside
+    part = Spectrum(values, (matrix @ vectors).astype(np.float64) / values, core)
+    noise = items.noise(sigma)
+    return max(whole, part, key=lambda spectrum: len(spectrum.cleaned(noise)[0]))
 
 
 def leading_eigenpairs(matrix: Any, k: int) -> tuple[Floats, Floats]:

@@ -52,17 +52,19 @@ class FactorModel(Recommender):
 
     def _users(self, histories: Ratings) -> Floats:
         if self.feedback == "implicit":
-            return np.asarray(histories.csr() @ self.projections_)
+            return np.asarray(histories.csr() @ self.projections_, np.float64)
         residuals = histories.values - self.offsets_[histories.items]
         return solve_users(histories, residuals, self.factors_, self.ridge_)
 
     def _scores(self, histories: Ratings) -> Floats:
-        return np.asarray(self._users(histories) @ self.factors_.T + self.offsets_)
+        users = self._users(histories).astype(self.factors_.dtype)
+        if len(users) <= 2:  # waking BLAS threads takes longer than the work
+            return np.asarray(np.einsum("uk,ik->ui", users, self.factors_) + self.offsets_)
+        return np.asarray(users @ self.factors_.T + self.offsets_)
 
     def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
-        return self.offsets_[items] + inner_products(
-            self._users(histories), self.factors_, rows.astype(np.int64), items.astype(np.int64)
-        )
+        users = self._users(histories)
+        return np.asarray(self.offsets_[items] + inner_products(users, self.factors_, rows, items))
 
 
 class SVD(FactorModel):
@@ -121,13 +123,12 @@ def fit_ratings(ratings: Ratings, k: int) -> dict[str, Any]:
 def fit_histories(ratings: Ratings, k: int) -> dict[str, Any]:
     """The state of a factor model of histories, by exact sums."""
     counts = ratings.item_counts.astype(np.float64)
-    scales = history_scales(counts, 0.0)
+    scales = history_scales(counts)
     weights = 1 / np.maximum(ratings.user_counts, 1)
     pairs = leading_eigenpairs(pair_products(ratings, scales[ratings.items], weights), k)
     users = np.count_nonzero(ratings.user_counts)
     sampled = np.sqrt(HISTORY_SAMPLING * users) * counts / counts.sum() * scales**2
-    still = np.zeros(ratings.n_items)
-    factors, projections = history_factors(Spectrum(*pairs), scales, still, sampled)
+    factors, projections = history_factors(Spectrum(*pairs), scales, 0.0, sampled)
     return history_state(counts, factors, projections)
 
 
@@ -183,7 +184,7 @@ def solve_users(histories: Ratings, residuals: Floats, factors: Floats, ridge: f
     """Each user's ridge solution (F_Hᵀ F_H + ridge·I)⁻¹ F_Hᵀ residuals_H, on all processors."""
     out = np.zeros((histories.n_users, factors.shape[1]))
     residuals = np.ascontiguousarray(residuals, np.float64)
-    solve = (histories.indptr, histories.items, residuals, factors, float(ridge), out)
+    solve: Any = (histories.indptr, histories.items, residuals, factors, float(ridge), out)
     if len(histories) < 10_000:
         _solve_range(*solve, 0, histories.n_users)
         return out

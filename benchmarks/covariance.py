@@ -1,0 +1,74 @@
+"""The private covariance fit: time and memory on Netflix, and how both grow.
+
+    python benchmarks/covariance.py            growth on simulated ratings
+    python benchmarks/covariance.py netflix    the whole fit, where the data is beside the checkout
+
+Every line is one fresh process, so that its peak memory is its own.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from epicrec.data import Ratings, Scale, load_dataset, split_probe
+from epicrec.models.covariance import CovarianceSVD
+from epicrec.models.covariance_kernel import memory_needed
+
+
+def simulated(users: int, items: int, per_user: int) -> Ratings:
+    """Users with `per_user` ratings each, of items with Zipf-like popularity."""
+    rng = np.random.default_rng(0)
+    weights = 1 / (np.arange(items) + 20.0)
+    keys = np.log(weights) + rng.gumbel(size=(users, items))
+    chosen = np.sort(np.argpartition(-keys, per_user, axis=1)[:, :per_user], axis=1)
+    return Ratings(
+        np.arange(users),
+        np.arange(items),
+        np.arange(users + 1, dtype=np.int64) * per_user,
+        chosen.reshape(-1).astype(np.int32),
+        rng.integers(1, 6, users * per_user).astype(np.float32),
+        Scale(1, 5, 1),
+    )
+
+
+def one_fit(ratings: Ratings, **settings: Any) -> dict[str, Any]:
+    began = time.perf_counter()
+    CovarianceSVD(epsilon=100.0, **settings).fit(ratings)
+    return {
+        "ratings": len(ratings),
+        "items": ratings.n_items,
+        "pairs": int(np.sum(ratings.user_counts * (ratings.user_counts - 1) // 2)),
+        "seconds": round(time.perf_counter() - began, 2),
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "stated_mb": memory_needed(ratings.n_items, len(ratings)) // 2**20,
+    }
+
+
+def main(arguments: list[str]) -> None:
+    if arguments[:1] == ["one"]:
+        users, items, per_user = (int(a) for a in arguments[1:])
+        one_fit(simulated(50, 60, 5))  # compile
+        print(json.dumps(one_fit(simulated(users, items, per_user))))
+    elif arguments[:1] == ["netflix"]:
+        one_fit(simulated(50, 60, 5))
+        train, _ = split_probe(load_dataset("netflix").ratings)
+        for unit in ("rating", "user"):
+            print(json.dumps({"unit": unit} | one_fit(train, unit=unit)))
+    else:
+        growth = [(2000, 2000, n) for n in (25, 50, 100, 200)]
+        growth += [(2000, n, 50) for n in (1000, 2000, 4000, 8000)]
+        for case in growth:
+            command = [sys.executable, __file__, "one", *map(str, case)]
+            found = subprocess.run(command, check=True, capture_output=True, text=True)
+            print(found.stdout.strip(), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
