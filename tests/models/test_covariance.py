@@ -169,7 +169,10 @@ def test_as_published_says_what_its_noise_is_worth(viewers: Ratings, unit, noise
         assert guarantee.epsilon > 2  # α is 8 and not 4
     by_theta = CovarianceSVD(
         theta=theta_of(2, paper.delta, 2 if noise == "gaussian" else 1),
-        noise=noise, unit=unit, as_published=True, seed=0,
+        noise=noise,
+        unit=unit,
+        as_published=True,
+        seed=0,
     ).fit(viewers)
     assert by_theta.guarantee == guarantee
     np.testing.assert_array_equal(by_theta.offsets_, paper.offsets_)
@@ -183,8 +186,13 @@ def test_no_entry_of_a_residual_leaves_the_clamp(viewers: Ratings) -> None:
 @pytest.mark.realdata
 @pytest.mark.parametrize(
     ("unit", "epsilon", "delta", "bar"),
-    [("rating", 10, 1e-6, 0.89), ("rating", 1, 1e-6, 0.925), ("rating", 0.1, 1e-6, 1.0),
-     ("user", 5, 1e-5, 0.937), ("user", 1, 1e-5, 0.97)],
+    [
+        ("rating", 10, 1e-6, 0.89),
+        ("rating", 1, 1e-6, 0.925),
+        ("rating", 0.1, 1e-6, 1.0),
+        ("user", 5, 1e-5, 0.937),
+        ("user", 1, 1e-5, 0.97),
+    ],
 )
 def test_bars_on_movielens(real_data, unit, epsilon, delta, bar) -> None:
     train, test = split_random(load_dataset(real_data / "ml-1m").ratings, 0.1, seed=0)

@@ -47,8 +47,10 @@ def levels_for(seed: int, n_items: int = N_ITEMS) -> np.ndarray:
 
 
 def norm_of(change: np.ndarray, norm: int) -> float:
-    return float(np.abs(change).sum(dtype=np.float64)) if norm == 1 else float(
-        np.sqrt(np.sum(change.astype(np.float64) ** 2))
+    return (
+        float(np.abs(change).sum(dtype=np.float64))
+        if norm == 1
+        else float(np.sqrt(np.sum(change.astype(np.float64) ** 2)))
     )
 
 

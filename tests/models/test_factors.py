@@ -91,9 +91,7 @@ def test_cleaning_recovers_a_spike_from_noise() -> None:
 @pytest.mark.realdata
 def test_bars_on_movielens(real_data) -> None:
     for name, fraction, seed, bar in (("ml-100k", 0.2, 42, 0.93), ("ml-1m", 0.1, 0, 0.855)):
-        train, test = split_random(
-            load_dataset(real_data / name).ratings, fraction, seed=seed
-        )
+        train, test = split_random(load_dataset(real_data / name).ratings, fraction, seed=seed)
         scores = SVD().fit(train).predict(test, histories=train)["score"].to_numpy()
         assert np.sqrt(np.mean((scores - test.values) ** 2)) <= bar
 

@@ -314,9 +314,7 @@ def audit_epicrec(method: str, *, epsilon: float = 1.0, runs: int = 8000) -> Aud
     logarithm of the likelihood ratio, the best test there is (Neyman and Pearson).
     """
     titles, genres = ["a", "b", "c"], ["War|Drama", "War", "Drama"]
-    perturber = EPICREC[method](
-        Catalogue.from_columns([1, 2, 3], titles, genres), epsilon=epsilon
-    )
+    perturber = EPICREC[method](Catalogue.from_columns([1, 2, 3], titles, genres), epsilon=epsilon)
     without = {"War": 1, "Drama": 0}
 
     def outputs(history: list[int], done: int) -> list[float]:

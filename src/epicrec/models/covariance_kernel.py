@@ -72,9 +72,7 @@ def pair_sums(
     edges = [0, *np.unique(cuts[(cuts > 0) & (cuts < n)]).tolist(), n]
 
     def rows(span: tuple[int, int]) -> int:
-        _sum_rows(
-            *span, starts, user_of, before, ratings.indptr, entries, weights, by_rank, out
-        )
+        _sum_rows(*span, starts, user_of, before, ratings.indptr, entries, weights, by_rank, out)
         return int(work[span[1]])
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
