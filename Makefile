@@ -3,15 +3,15 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check docs bench clean help
+.PHONY: demo test check docs bench clean help system
 
 help:  ## say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 demo: .venv/.base  ## the main job on the embedded data
-	$(BIN)/epicrec demo --once
+	$(BIN)/epicrec demo
 
-test: .venv/.dev  ## all tests
+test: .venv/.dev system  ## all tests
 	$(BIN)/python -m pytest -n 2 --dist loadscope --cov=epicrec --cov-report=term:skip-covered $(ARGS)
 
 check: .venv/.dev  ## style, types, direction of imports
@@ -26,6 +26,15 @@ docs: .venv/.dev  ## the documentation, into site/
 bench: .venv/.dev  ## speed beside peers, as ratios in one run
 	$(BIN)/epicrec bench
 
+# what only the system has, where it may be installed; tests that need it skip with a message where not
+system:
+	@missing=; \
+	for p in chromium firefox-esr npm; do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$$missing postgresql"; \
+	[ -z "$$missing" ] || { [ "$$(id -u)" = 0 ] && apt-get -qq update && \
+	  DEBIAN_FRONTEND=noninteractive apt-get -qqy install $$missing; } >/dev/null 2>&1 || \
+	  echo "cannot install$$missing here: the tests that need them are skipped"
+
 clean:  ## remove what the commands above made
 	rm -rf .venv site build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
@@ -33,7 +42,7 @@ clean:  ## remove what the commands above made
 	$(PYTHON) -m venv .venv
 
 .venv/.base: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) install -c constraints.txt -e .
+	$(PIP) install -c constraints.txt -e '.[client,server]'
 	touch $@
 
 .venv/.dev: .venv/bin/python pyproject.toml constraints.txt

@@ -137,8 +137,7 @@ def test_demo_ends_with_recommendations(capsys) -> None:
     code, out, _ = run(capsys, "demo", "--once")
     assert code == 0
     assert "Recommended" in out
-    result = run_json(capsys, "demo", "--once")
-    assert len(result["recommendations"]) == 10
+    assert "Guarantee to the viewer: ε = " in out
 
 
 @pytest.mark.parametrize(

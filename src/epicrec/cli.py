@@ -441,25 +441,83 @@ def demo(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """The main job on the embedded data: learn privately, then recommend from a true history."""
-    from epicrec.demo import run_once
+    """The whole system on loopback with the embedded data: server, client, page."""
+    _needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
+    from contextlib import ExitStack
 
-    del once  # one round is all there is until the server and the client are there
-    with _progress():
-        result = run_once()
-    _show(result, as_json, lambda: _show_demo(result))
+    from epicrec.demo import one_round
+
+    with ExitStack() as stack:
+        with _progress():
+            result, address, serve_pages = stack.enter_context(one_round())
+        _show(result, as_json, lambda: _show_demo(result))
+        if not once and not as_json and sys.stdout.isatty():
+            out.print(f"Open {address} (Ctrl-C ends it)", markup=False)
+            serve_pages()
 
 
 def _show_demo(result: Mapping[str, Any]) -> None:
-    _table("How good the lists are, on films held out", result["comparison"])
-    size, sent = result["history_size"], result["release"]
-    _table(f"A viewer's history, which stays on the device (10 of {size})", result["history"])
-    _table(f"What would be sent instead (10 of {sent['size']})", sent["items"])
+    history, sent = result["history"], result["release"]
+    _table(f"A viewer's history, which stays on the device (10 of {len(history)})", history[:10])
+    _table(f"What was sent instead (10 of {len(sent['items'])})", sent["items"][:10])
     out.print(f"Guarantee to the viewer: {sent['promise']}", markup=False)
-    _table("Recommended on the device, from the true history", result["recommendations"])
+    rows = [{"row": name, "films": " · ".join(films)} for name, films in result["rows"].items()]
+    _table("Recommended on the device, from the true history", rows)
     out.print(
-        f"Guarantee to the people the model was learned from: {result['promise']}", markup=False
+        f"Guarantee to the people the model was learned from: {result['model']['promise']}",
+        markup=False,
     )
+
+
+@app.command()
+def client(
+    server: Annotated[str, typer.Option(help="The recommender's address; kept for later.")] = "",
+    ca: Annotated[
+        Path | None, typer.Option(help="A certificate (PEM) to trust for that server.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where the history is kept; ~/.local/share/epicrec.")
+    ] = None,
+    catalogue: Annotated[
+        str, typer.Option(help="'films', or a list of films from MovieLens, IMDb or TMDB.")
+    ] = "films",
+    port: Annotated[int, typer.Option(help="The local port; 0 takes a free one.")] = 8377,
+    restore: Annotated[
+        Path | None, typer.Option(help="Everything from another machine, as exported there.")
+    ] = None,
+) -> None:
+    """Your history, how private to be, and recommendations: pages on this machine alone."""
+    _needs("client", "fastapi", "jinja2", "httpx", "rapidfuzz")
+    from epicrec.client import run_client
+
+    run_client(
+        folder=folder,
+        server=server,
+        certificate=ca,
+        catalogue=catalogue,
+        port=port,
+        restore=restore,
+    )
+
+
+@app.command("client-quality")
+def client_quality(
+    data: Data = "films",
+    viewers: Annotated[int, typer.Option(help="How many people's clients.")] = 200,
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="ε of the item model.")] = 1.0,
+    unit: Annotated[
+        str, typer.Option(help="What the item model hides: 'rating' or 'user'.")
+    ] = "user",
+    seed: Annotated[int, typer.Option(help="Fixes the split and the people.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """What people get through running clients and a running server: nDCG@10 as a table."""
+    _needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
+    from epicrec.client_quality import client_quality as run
+
+    with _progress():
+        result = run(data, viewers=viewers, epsilon=epsilon, unit=unit, seed=seed)
+    _show(result, as_json, lambda: _table(f"nDCG@10, {result['data']}", result["table"]))
 
 
 @app.command()

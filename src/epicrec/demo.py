@@ -1,67 +1,75 @@
-"""The whole job once, on the embedded films: learn privately, alter a history, recommend."""
+"""The whole system once on loopback, with the embedded films: server, device, recommendations."""
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from epicrec.data import Catalogue, Ratings, Scale, split_per_user
+from epicrec.client import make_client
+from epicrec.data import Catalogue, Dataset, Ratings, Scale
+from epicrec.data.datasets import write_dataset
 from epicrec.data.simulate import embedded_items, simulate_table
-from epicrec.evaluate import evaluate_topn, make_model
-from epicrec.models import Recommender
-from epicrec.perturb import SEpicRec
+from epicrec.loopback import learn_releases, serving
+from epicrec.privacy import Guarantee
 from epicrec.progress import report
 
 VIEWERS = 10_000
-EPSILON, DELTA = 2.0, 1e-6
+EPSILON = 2.0
 
 
-def run_once() -> dict[str, Any]:
-    """Simulated viewers, a model learned from them privately, and one viewer's own round."""
+@contextmanager
+def one_round() -> Iterator[tuple[dict[str, Any], str, Callable[[], None]]]:
+    """Other people's histories, learned from privately; then one person's own round.
+
+    Gives what happened, the address of the person's pages, and what serves them until stopped.
+    """
     films = Catalogue.from_table(embedded_items())
-    report("simulating viewers", 0, VIEWERS)
-    viewers = Ratings.from_table(simulate_table(VIEWERS), scale=Scale(1, 5, 1)).with_items(
-        films.item_ids
-    )
-    report("simulating viewers", VIEWERS, VIEWERS)
-    train, test = split_per_user(viewers, 0.2, seed=0)
-    private = make_model(
-        "covariance-svd", epsilon=EPSILON, delta=DELTA, unit="user", feedback="implicit"
-    )
-    compared: dict[str, Recommender] = {
-        "popularity": make_model("popularity"),
-        "svd": make_model("svd", feedback="implicit"),
-        "covariance-svd, private": private,
-    }
-    comparison = []
-    for name, model in compared.items():
-        report(f"judging {name}", 0, 1)
-        metrics, _ = evaluate_topn(model, train, test, max_users=1000)
-        report(f"judging {name}", 1, 1)
-        row = {"method": name, "nDCG@10": round(metrics["ndcg"], 3), "promise": "none"}
-        if model.guarantee.status != "none":
-            row["promise"] = f"ε = {EPSILON:g} for a whole person"
-        comparison.append(row)
-
-    someone = train.users_at(np.argmin(np.abs(train.user_counts - 30)).reshape(1))
-    own = someone.item_ids[someone.items]
-    release = SEpicRec(films).release(own)
-    best = private.recommend(someone, n=10).to_pylist()
-    return {
-        "comparison": comparison,
-        "history": [_film(films, item) for item in own[:10]],
-        "history_size": len(own),
-        "release": {
-            "items": [_film(films, item) for item in release.items[:10]],
-            "size": len(release.items),
-            "guarantee": release.guarantee.to_dict(),
-            "promise": str(release.guarantee),
-        },
-        "recommendations": [{"rank": row["rank"], **_film(films, row["item_id"])} for row in best],
-        "guarantee": private.guarantee.to_dict(),
-        "promise": str(private.guarantee),
-    }
+    with tempfile.TemporaryDirectory(prefix="epicrec-demo-") as folder:
+        base = Path(folder)
+        report("simulating viewers", 0, 1)
+        others = Ratings.from_table(simulate_table(VIEWERS), scale=Scale(1, 5, 1))
+        write_dataset(Dataset("demo", others.with_items(films.item_ids), films), base / "data")
+        report("simulating viewers", 1, 1)
+        with serving(base, epsilon=EPSILON, unit="user") as (url, admin):
+            client, address = make_client(base / "device", server=url)
+            device = client.state.device
+            assert device is not None  # a new folder has no passphrase
+            device.example()
+            drawn = device.draw()
+            device.send(drawn.id)
+            report("the server learns from the release", 0, 1)
+            learn_releases(admin)
+            report("the server learns from the release", 1, 1)
+            device.refresh()
+            rows = device.for_you().rows
+            info = admin.get("/api/model/info").json()
+            yield (
+                {
+                    "history": [_film(films, item) for item in device.history.items()],
+                    "release": {
+                        "items": [_film(films, item) for item in drawn.release.items],
+                        "bytes": len(drawn.payload),
+                        "guarantee": drawn.release.guarantee.to_dict(),
+                        "promise": str(drawn.release.guarantee),
+                    },
+                    "recommendations": [_film(films, card.item_id) for card in rows[0].cards],
+                    "rows": {
+                        row.category or "For you": [
+                            films.title_of(card.item_id) for card in row.cards[:4]
+                        ]
+                        for row in rows
+                    },
+                    "model": {
+                        "guarantee": info["Guarantee"],
+                        "promise": str(Guarantee.from_dict(info["Guarantee"])),
+                    },
+                },
+                address,
+                client.run,
+            )
 
 
 def _film(films: Catalogue, item_id: Any) -> dict[str, Any]:

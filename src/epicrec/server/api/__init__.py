@@ -1,0 +1,1 @@
+"""The HTTP side: routes, access, limits, the operator's page."""

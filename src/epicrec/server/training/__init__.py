@@ -1,0 +1,1 @@
+"""Jobs beside the service: lists from releases, and the published item model."""

@@ -1,0 +1,91 @@
+"""The application: which page answers which address, and the server that listens for it."""
+
+from __future__ import annotations
+
+import socket
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from epicrec.client.pages import history, privacy, results
+from epicrec.client.schedule import Clock
+from epicrec.client.security import Guard
+from epicrec.client.web import Handler, State, endpoint
+
+PAGES: tuple[tuple[str, Handler], ...] = (
+    ("/", history.start),
+    ("/history", history.history),
+    ("/history/fix", history.fix),
+    ("/sources", history.sources),
+    ("/working", history.working),
+    ("/import/{batch}", history.review),
+    ("/privacy", privacy.privacy),
+    ("/privacy/odds", privacy.odds),
+    ("/preview", privacy.preview),
+    ("/release/{id}", privacy.payload),
+    ("/for-you", results.for_you),
+    ("/for-you/{category:path}", results.for_you),
+    ("/learned", privacy.learned),
+    ("/ledger", privacy.ledger),
+    ("/server", results.server),
+    ("/data", results.data),
+    ("/data/history.csv", results.export_csv),
+    ("/data/everything.zip", results.export_all),
+    ("/unlock", results.unlock_page),
+    ("/poster/{item_id:path}.svg", history.poster),
+    ("/static/{name}", results.static),
+)
+CHANGES: tuple[tuple[str, Handler], ...] = (
+    ("/example", history.example),
+    ("/history/add", history.add),
+    ("/history/remove", history.remove),
+    ("/history/fix", history.fix),
+    ("/history/evidence", history.evidence),
+    ("/sources/browsers", history.read_browsers),
+    ("/sources/file", history.upload),
+    ("/import/{batch}/keep", history.keep),
+    ("/import/{batch}/undo", history.undo),
+    ("/privacy", privacy.choose),
+    ("/preview/draw", privacy.draw),
+    ("/release/{id}/send", privacy.send),
+    ("/for-you/not-interested", results.not_interested),
+    ("/for-you/refresh", results.refresh),
+    ("/server", results.use_server),
+    ("/server/schedule", results.schedule),
+    ("/data/forget-there", results.forget_there),
+    ("/data/erase", results.erase),
+    ("/data/passphrase", results.passphrase),
+    ("/unlock", results.unlock),
+)
+
+
+def create_app(state: State, token: str) -> ASGIApp:
+    """The pages behind their guard; `token` lets one browser in."""
+    routes = [Route(path, endpoint(state, page), methods=["GET"]) for path, page in PAGES]
+    routes += [Route(path, endpoint(state, change), methods=["POST"]) for path, change in CHANGES]
+    return Guard(Starlette(routes=routes), token)
+
+
+class Client(uvicorn.Server):
+    """The application on its socket, with its clock, until it is told to stop."""
+
+    def __init__(self, state: State, token: str, bound: socket.socket) -> None:
+        self.state, self._bound = state, bound
+        super().__init__(
+            uvicorn.Config(
+                create_app(state, token), log_config=None, access_log=False, server_header=False,
+                ws="none", timeout_graceful_shutdown=5, lifespan="off",
+            )
+        )  # fmt: skip
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        clock = Clock(self.state)
+        try:
+            super().run(sockets or [self._bound])
+        finally:
+            clock.stop()
+            self._bound.close()
+            if self.state.device is not None:
+                self.state.device.close()

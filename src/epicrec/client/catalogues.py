@@ -1,0 +1,234 @@
+"""Catalogues: lists of films that people have, from MovieLens, IMDb or TMDB, as our catalogue.
+
+Whatever the source, titles come out as they are spoken ("The Matrix", not "Matrix, The (1999)"),
+other titles in `alternatives`, and the numbers that name a film elsewhere in `imdb_id`, `tmdb_id`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+from epicrec.client.sources.archives import is_zip, unpack
+from epicrec.client.sources.titles import read_title
+from epicrec.data.catalogue import Catalogue
+from epicrec.data.formats import items_file, read_items_table
+from epicrec.errors import InputError
+from epicrec.progress import report
+
+MOST_FILMS = 10_000
+"""How many of IMDb's films are kept, the most voted first."""
+
+_MOVIELENS_FILES = ("movies.csv", "links.csv", "movies.dat", "u.item")
+_BASICS = ("title.basics.tsv.gz", "title.basics.tsv")
+_VOTES = ("title.ratings.tsv.gz", "title.ratings.tsv")
+_IMDB_FILMS = ("movie", "tvMovie")
+_MAX_ZIP = 512 * 2**20
+
+
+def read_catalogue(path: str | Path, *, most: int = MOST_FILMS) -> Catalogue:
+    """A catalogue from a file, a folder or a zip.
+
+    MovieLens (folder, zip, or its file of films; the numbers come from `links.csv` beside it),
+    IMDb's `title.basics.tsv` (with `title.ratings.tsv` beside it, to keep the `most` voted), or
+    Parquet and CSV with the columns of TMDB.
+    """
+    path = Path(path)
+    try:
+        if path.is_file() and path.suffix.lower() == ".zip":
+            return _read_zip(path)
+        if path.is_dir():
+            basics = _first(path, _BASICS)
+            inside = basics or items_file(path)
+            if inside is None:
+                raise InputError(
+                    f"{path} holds no list of films; expected movies.csv, movies.dat, u.item, "
+                    "title.basics.tsv or items.parquet"
+                )
+            path = inside
+        if not path.is_file():
+            raise InputError(f"there is no file {path}; choose the list of films")
+        if path.name in _BASICS:
+            return Catalogue.from_table(_read_imdb(path, most))
+        return Catalogue.from_table(_tidy(read_items_table(path), _links(path.parent)))
+    except (OSError, EOFError, pa.ArrowException) as error:
+        raise InputError(f"cannot read {path}: {error}. Download it again and retry") from error
+
+
+def _first(folder: Path, names: tuple[str, ...]) -> Path | None:
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def _read_zip(path: Path) -> Catalogue:
+    if path.stat().st_size > _MAX_ZIP:
+        raise InputError(
+            f"{path} has more than {_MAX_ZIP // 2**20} MB; unpack it and choose the folder"
+        )
+    data = path.read_bytes()
+    if not is_zip(data):
+        raise InputError(f"{path} is no zip; download it again")
+    files = unpack(path.name, data, lambda name: PurePosixPath(name).name in _MOVIELENS_FILES)
+    with tempfile.TemporaryDirectory(prefix="epicrec-") as folder:
+        for name, content in files.items():  # by their own name alone: no path leads out
+            (Path(folder) / PurePosixPath(name).name).write_bytes(content)
+        if items_file(Path(folder)) is None:
+            raise InputError(
+                f"{path} holds no list of films; expected MovieLens' movies.csv, movies.dat or "
+                "u.item"
+            )
+        return read_catalogue(folder)
+
+
+def _tidy(table: pa.Table, links: dict[int, tuple[Any, Any]]) -> pa.Table:
+    """The table with our columns; its other columns are kept."""
+    names = set(table.column_names)
+    if "item_id" not in names:
+        if "id" not in names:
+            raise InputError(
+                f"the list has no column item_id or id; found {', '.join(table.column_names)}"
+            )
+        table = table.rename_columns(
+            ["item_id" if name == "id" else name for name in table.column_names]
+        )
+    if "title" not in names or not names & {"genres", "genre"}:
+        raise InputError(
+            f"the list has no columns title and genres; found {', '.join(table.column_names)}"
+        )
+    columns = {name: table[name].to_pylist() for name in table.column_names}
+    count = table.num_rows
+    nothing: list[Any] = [None] * count
+    readings = [read_title(str(title or "")) for title in columns["title"]]
+    years = columns.get("year") or nothing
+    dates = columns.get("release_date") or nothing
+    ids = columns["item_id"]
+    linked = [links.get(i, (None, None)) for i in ids] if links else [(None, None)] * count
+    from_tmdb = "vote_count" in names and bool(names & {"poster_url", "poster_path", "overview"})
+    tmdb_ids = columns.get("tmdb_id") or (ids if from_tmdb else [pair[1] for pair in linked])
+    imdb_ids = columns.get("imdb_id") or [pair[0] for pair in linked]
+    originals = columns.get("original_title") or nothing
+    tidy: dict[str, Any] = {
+        "item_id": table["item_id"],
+        "title": [reading.title for reading in readings],
+        "genres": [_genres(text) for text in columns.get("genres") or columns["genre"]],
+        "year": [
+            _year(year) or reading.year or _year(date) or 0
+            for year, date, reading in zip(years, dates, readings, strict=True)
+        ],
+        "imdb_id": [imdb_number(number) for number in imdb_ids],
+        "tmdb_id": [as_number(number) for number in tmdb_ids],
+        "alternatives": [
+            "|".join(dict.fromkeys(n for n in (*r.alternatives, o) if n and n != r.title))
+            for r, o in zip(readings, originals, strict=True)
+        ],
+    }
+    popularity = "popularity" if "popularity" in names else "vote_count"
+    if popularity in names:
+        tidy["popularity"] = pc.cast(table[popularity], pa.float64())
+    kept = [n for n in table.column_names if n not in {*tidy, "genre", "original_title"}]
+    return pa.table(tidy | {name: table[name] for name in kept})
+
+
+def imdb_number(value: Any) -> str | None:
+    """IMDb's number in IMDb's form: MovieLens writes 114709 for tt0114709."""
+    text = as_number(value)
+    if text is None:
+        return None
+    return f"tt{text:>07}" if text.isdigit() else text
+
+
+def as_number(value: Any) -> str | None:
+    """A site's number for a film as text, None where there is none."""
+    if value is None or value != value or value == "":
+        return None
+    return str(int(value)) if isinstance(value, float) else str(value)
+
+
+def _year(value: Any) -> int | None:
+    """From a number or from any form of date."""
+    found = re.search(r"(?:1[89]|20)\d\d", str(value or ""))
+    return int(found.group()) if found else None
+
+
+def _genres(value: Any) -> str:
+    """'|' between genres, from such a text, one with commas, or a list of names or records."""
+    if isinstance(value, list):
+        names = [str(g["name"]) if isinstance(g, dict) and "name" in g else str(g) for g in value]
+        return "|".join(names)
+    text = str(value or "")
+    return text if "|" in text else "|".join(part.strip() for part in text.split(","))
+
+
+def _links(folder: Path) -> dict[int, tuple[Any, Any]]:
+    """MovieLens' numbers at IMDb and TMDB, where the file is there."""
+    path = folder / "links.csv"
+    if not path.is_file():
+        return {}
+    table = pa_csv.read_csv(path)
+    if not {"movieId", "imdbId", "tmdbId"} <= set(table.column_names):
+        return {}
+    rows = zip(*(table[n].to_pylist() for n in ("movieId", "imdbId", "tmdbId")), strict=True)
+    return {movie: (imdb, tmdb) for movie, imdb, tmdb in rows}
+
+
+def _read_imdb(path: Path, most: int) -> pa.Table:
+    votes_file = _first(path.parent, _VOTES)
+    votes = _read_tsv(votes_file, ["tconst", "numVotes"]) if votes_file else None
+    films = _read_tsv(
+        path,
+        ["tconst", "titleType", "primaryTitle", "originalTitle", "isAdult", "startYear", "genres"],
+    )
+    if votes is not None:
+        films = films.join(votes, "tconst").sort_by([("numVotes", "descending")]).slice(0, most)
+    if films.num_rows > most:
+        raise InputError(
+            f"{path} lists {films.num_rows:,} films; put title.ratings.tsv beside it, so that the "
+            f"{most:,} best known can be kept"
+        )
+    if films.num_rows == 0:
+        raise InputError(f"{path} lists no films; give IMDb's title.basics.tsv")
+    titles, originals = films["primaryTitle"].to_pylist(), films["originalTitle"].to_pylist()
+    table = {
+        "item_id": films["tconst"],
+        "title": titles,
+        "genres": [_genres(text) for text in films["genres"].to_pylist()],
+        "year": [_year(year) or 0 for year in films["startYear"].to_pylist()],
+        "imdb_id": films["tconst"],
+        "alternatives": [o if o and o != t else "" for t, o in zip(titles, originals, strict=True)],
+    }
+    if votes is not None:
+        table["popularity"] = pc.cast(pc.fill_null(films["numVotes"], "0"), pa.float64())
+    return pa.table(table)
+
+
+def _read_tsv(path: Path, columns: list[str]) -> pa.Table:
+    """These columns as text; of titles only the films. Read in parts: IMDb's file has 1 GB."""
+    size = path.stat().st_size
+    packed = path.suffix == ".gz"
+    with path.open("rb") as raw, gzip.open(raw) if packed else nullcontext(raw) as content:
+        reader = pa_csv.open_csv(
+            pa.PythonFile(content, "r"),
+            parse_options=pa_csv.ParseOptions(delimiter="\t", quote_char=False),
+            convert_options=pa_csv.ConvertOptions(
+                include_columns=columns,
+                column_types={name: pa.string() for name in columns},
+                null_values=["\\N"],
+                strings_can_be_null=True,
+            ),
+        )
+        parts = []
+        for batch in reader:
+            report(f"reading {path.name}", min(raw.tell(), size), size)
+            part = pa.Table.from_batches([batch])
+            if "titleType" in columns:
+                film = pc.is_in(part["titleType"], pa.array(_IMDB_FILMS))
+                part = part.filter(pc.and_(film, pc.equal(part["isAdult"], "0")))
+            parts.append(part)
+    return pa.concat_tables(parts)

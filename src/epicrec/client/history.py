@@ -1,0 +1,319 @@
+"""History: what the person watched, how we know, and the batches it came in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from epicrec.client.matching import Match, Status
+from epicrec.client.sources import Evidence, Viewing, Visit
+from epicrec.client.store import Store
+from epicrec.errors import InputError
+
+COUNTS_AT_FIRST = (Evidence.WATCHED, Evidence.RATED, Evidence.STREAMED)
+"""Looking up a film's page is interest, not watching, until the person says otherwise."""
+BY_HAND = "by hand"
+_ASKED = (Status.AMBIGUOUS, Status.SUGGESTED)
+
+
+@dataclass(frozen=True)
+class Film:
+    """One film of the history with everything that speaks for it."""
+
+    item_id: str
+    sources: tuple[str, ...]
+    evidence: tuple[str, ...]
+    counts: bool
+    confidence: float
+    why: str
+    watched_at: str | None
+    rating: float | None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """One line of a batch that waits for review."""
+
+    row: int
+    status: str
+    item_id: str | None
+    candidates: tuple[str, ...]
+    title: str
+    year: int | None
+    evidence: str
+    why: str
+    source: str
+    times: int
+    known: bool
+    """The history has it already."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    id: int
+    created: str
+    about: str
+    state: str
+    films: int
+    waiting: int
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class History:
+    """The viewings of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    # ---- what counts ----------------------------------------------------------------------
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """The evidence that counts as having watched."""
+        chosen = self.store.setting("evidence")
+        return COUNTS_AT_FIRST if chosen is None else tuple(Evidence(name) for name in chosen)
+
+    def items(self) -> list[str]:
+        """The ids of all films that count, in order of their ids."""
+        with self.store.reading() as db:
+            rows = db.execute(
+                f"SELECT DISTINCT item_id FROM viewings WHERE {self._counting()} ORDER BY item_id"
+            )
+            return [row[0] for row in rows]
+
+    def ratings(self) -> dict[str, float]:
+        """The person's ratings, in stars, of the films that count."""
+        with self.store.reading() as db:
+            rows = db.execute(
+                "SELECT item_id, avg(rating) FROM viewings "
+                f"WHERE rating IS NOT NULL AND {self._counting()} GROUP BY item_id"
+            )
+            return {row[0]: row[1] for row in rows}
+
+    def _counting(self) -> str:
+        names = ", ".join(f"'{kind.value}'" for kind in self.evidence)
+        return f"evidence IN ({names})" if names else "0"
+
+    # ---- looking --------------------------------------------------------------------------
+
+    def count(self) -> int:
+        with self.store.reading() as db:
+            found: int = db.execute("SELECT count(DISTINCT item_id) FROM viewings").fetchone()[0]
+        return found
+
+    def films(
+        self, only: Iterable[str] | None = None, *, limit: int = 100, offset: int = 0
+    ) -> list[Film]:
+        """The films, newest entry first; `only` these, where given."""
+        with self.store.reading() as db:
+            if only is None:
+                newest = db.execute(
+                    "SELECT item_id FROM viewings GROUP BY item_id ORDER BY max(id) DESC "
+                    "LIMIT ? OFFSET ?",
+                    (limit, offset),
+                )
+                only = [row[0] for row in newest]
+            chosen = list(only)
+            rows = db.execute(
+                f"""SELECT item_id, group_concat(DISTINCT source) AS sources,
+                    group_concat(DISTINCT evidence) AS kinds,
+                    max({self._counting()}) AS counts, max(confidence) AS confidence,
+                    min(why) AS why, max(watched_at) AS watched_at, avg(rating) AS rating
+                FROM viewings WHERE item_id IN ({", ".join("?" * len(chosen))})
+                GROUP BY item_id ORDER BY max(id) DESC""",
+                chosen,
+            ).fetchall()
+        return [
+            Film(
+                row["item_id"], tuple(row["sources"].split(",")), tuple(row["kinds"].split(",")),
+                bool(row["counts"]), row["confidence"], row["why"], row["watched_at"],
+                row["rating"],
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    def viewings(self) -> list[dict[str, Any]]:
+        """Every entry, for the export."""
+        with self.store.reading() as db:
+            rows = db.execute("SELECT * FROM viewings ORDER BY id").fetchall()
+        return [dict(row) for row in rows]
+
+    # ---- changing -------------------------------------------------------------------------
+
+    def add(self, item_ids: Iterable[str], *, about: str = "added by hand", source: str = BY_HAND,
+            ratings: Mapping[str, float] | None = None) -> int:  # fmt: skip
+        """Enter films the person named; how many were new."""
+        with self.store.changing() as db:
+            batch = self._new_batch(about, "kept", {})
+            before = db.total_changes
+            db.executemany(
+                _ENTER,
+                [
+                    (batch, item, source, Evidence.WATCHED.value, "", "you said so", 1.0,
+                     None, (ratings or {}).get(item))
+                    for item in item_ids
+                ],
+            )  # fmt: skip
+            added = db.total_changes - before
+            if added == 0:
+                db.execute("DELETE FROM batches WHERE id = ?", (batch,))
+        return added
+
+    def remove(self, item_id: str) -> None:
+        with self.store.changing() as db:
+            db.execute("DELETE FROM viewings WHERE item_id = ?", (item_id,))
+
+    def replace(self, item_id: str, right: str) -> None:
+        """The entries of one film, and the answers that led to it, belong to another."""
+        with self.store.changing() as db:
+            db.execute(
+                "UPDATE OR REPLACE viewings SET item_id = ?, why = 'you said so', confidence = 1 "
+                "WHERE item_id = ?",
+                (right, item_id),
+            )
+            db.execute("UPDATE answers SET item_id = ? WHERE item_id = ?", (right, item_id))
+
+    def answers(self) -> dict[str, str | None]:
+        """What the person said about titles, for the matcher."""
+        with self.store.reading() as db:
+            return {row[0]: row[1] for row in db.execute("SELECT key, item_id FROM answers")}
+
+    # ---- batches --------------------------------------------------------------------------
+
+    def draft(
+        self, about: str, found: Iterable[tuple[Visit | Viewing, Match]], facts: dict[str, Any]
+    ) -> int:
+        """Keep what was recognised for review, lines about the same thing as one."""
+        lines: dict[tuple[Any, ...], list[Any]] = {}
+        for thing, match in found:
+            if match.status is Status.NOT_A_FILM:
+                facts["not films"] = facts.get("not films", 0) + 1
+                continue
+            when = thing.when if isinstance(thing, Visit) else thing.watched_at
+            source = thing.source.partition(":")[0] if isinstance(thing, Visit) else thing.source
+            rating = thing.rating if isinstance(thing, Viewing) else None
+            key = (match.status, match.item_id or match.key, match.evidence, source)
+            line = lines.setdefault(key, [match, source, None, None, 0])
+            line[2] = max(filter(None, (line[2], when and when.isoformat())), default=None)
+            line[3] = rating if rating is not None else line[3]
+            line[4] += 1
+        with self.store.changing() as db:
+            batch = self._new_batch(about, "draft", facts)
+            db.executemany(
+                f"INSERT INTO drafts VALUES ({', '.join('?' * 15)})",
+                [
+                    (batch, row, match.status.value, _text(match.item_id),
+                     json.dumps([str(c) for c in match.candidates[:8]]), match.title, match.year,
+                     match.key, match.evidence.value, match.why, match.confidence, source, when,
+                     rating, times)
+                    for row, (match, source, when, rating, times) in enumerate(lines.values())
+                ],
+            )  # fmt: skip
+            for name, until in facts.get("scanned", {}).items():
+                db.execute("INSERT OR REPLACE INTO scans VALUES (?, ?)", (name, until))
+        return batch
+
+    def scanned_until(self, source: str) -> datetime | None:
+        with self.store.reading() as db:
+            row = db.execute("SELECT until FROM scans WHERE source = ?", (source,)).fetchone()
+        return None if row is None else datetime.fromisoformat(row[0])
+
+    def drafts(self, batch: int, *, most: int = 10**6) -> list[Draft]:
+        with self.store.reading() as db:
+            rows = db.execute(
+                """SELECT d.*, EXISTS (SELECT 1 FROM viewings v WHERE v.item_id = d.item_id
+                    AND v.source = d.source AND v.evidence = d.evidence) AS known
+                FROM drafts d WHERE batch = ? ORDER BY status, row LIMIT ?""",
+                (batch, most),
+            ).fetchall()
+        return [
+            Draft(row["row"], row["status"], row["item_id"], tuple(json.loads(row["candidates"])),
+                  row["title"], row["year"], row["evidence"], row["why"], row["source"],
+                  row["times"], bool(row["known"]))
+            for row in rows
+        ]  # fmt: skip
+
+    def keep(self, batch: int, picks: Mapping[int, str | None], dropped: Iterable[int] = ()) -> int:
+        """Enter a draft's matched films and the answers; what was not answered goes on waiting.
+
+        `picks` maps rows to a film, or to None for "none of these"; `dropped` rows are not entered.
+        """
+        with self.store.changing() as db:
+            state = db.execute("SELECT state FROM batches WHERE id = ?", (batch,)).fetchone()
+            if state is None or state[0] == "undone":
+                raise InputError("this import is no longer there; read the file again")
+            for row in dropped:
+                db.execute("DELETE FROM drafts WHERE batch = ? AND row = ?", (batch, row))
+            for row, item in picks.items():
+                db.execute(
+                    "INSERT OR REPLACE INTO answers SELECT key, ? FROM drafts "
+                    "WHERE batch = ? AND row = ? AND key <> ''",
+                    (item, batch, row),
+                )
+                if item is None:
+                    db.execute("DELETE FROM drafts WHERE batch = ? AND row = ?", (batch, row))
+                else:
+                    db.execute(
+                        "UPDATE drafts SET item_id = ?, status = ?, why = 'you said so', "
+                        "confidence = 1 WHERE batch = ? AND row = ?",
+                        (item, Status.MATCHED.value, batch, row),
+                    )
+            entered = db.execute(
+                "INSERT OR IGNORE INTO viewings (batch, item_id, source, evidence, title, why, "
+                "confidence, watched_at, rating) SELECT batch, item_id, source, evidence, title, "
+                "why, confidence, watched_at, rating FROM drafts WHERE batch = ? AND status = ?",
+                (batch, Status.MATCHED.value),
+            ).rowcount
+            waiting = tuple(status.value for status in _ASKED)
+            db.execute(f"DELETE FROM drafts WHERE batch = ? AND status NOT IN {waiting}", (batch,))
+            db.execute("UPDATE batches SET state = 'kept' WHERE id = ?", (batch,))
+        return entered
+
+    def undo(self, batch: int) -> None:
+        """Take back all that came in with a batch."""
+        with self.store.changing() as db:
+            db.execute("DELETE FROM viewings WHERE batch = ?", (batch,))
+            db.execute("DELETE FROM drafts WHERE batch = ?", (batch,))
+            facts = db.execute("SELECT facts FROM batches WHERE id = ?", (batch,)).fetchone()
+            for source in json.loads(facts[0]).get("scanned", {}) if facts else ():
+                db.execute("DELETE FROM scans WHERE source = ?", (source,))
+            db.execute("UPDATE batches SET state = 'undone' WHERE id = ?", (batch,))
+
+    def batches(self) -> list[Batch]:
+        """All that still mean something, newest first."""
+        with self.store.reading() as db:
+            rows = db.execute(
+                """SELECT b.*, (SELECT count(*) FROM viewings v WHERE v.batch = b.id) AS films,
+                    (SELECT count(*) FROM drafts d WHERE d.batch = b.id) AS waiting
+                FROM batches b WHERE state <> 'undone' ORDER BY id DESC LIMIT 50"""
+            ).fetchall()
+        return [
+            Batch(row["id"], row["created"], row["about"], row["state"], row["films"],
+                  row["waiting"], json.loads(row["facts"]))
+            for row in rows
+        ]  # fmt: skip
+
+    def _new_batch(self, about: str, state: str, facts: dict[str, Any]) -> int:
+        with self.store.changing() as db:
+            made = db.execute(
+                "INSERT INTO batches (created, about, state, facts) VALUES (?, ?, ?, ?)",
+                (now(), about, state, json.dumps(facts)),
+            )
+        return int(made.lastrowid or 0)
+
+
+_ENTER = (
+    "INSERT OR IGNORE INTO viewings (batch, item_id, source, evidence, title, why, confidence, "
+    "watched_at, rating) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _text(item_id: Any) -> str | None:
+    return None if item_id is None else str(item_id)

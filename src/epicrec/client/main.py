@@ -1,0 +1,122 @@
+"""Start: what `epicrec client` does."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from epicrec.errors import InputError
+
+if TYPE_CHECKING:
+    from epicrec.client.app import Client
+    from epicrec.client.device import Device
+    from epicrec.client.web import State
+
+PORT = 8377
+
+
+def default_folder() -> Path:
+    """Where the history is kept unless said otherwise."""
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "epicrec"
+
+
+def run_client(
+    *,
+    folder: Path | None = None,
+    server: str = "",
+    certificate: Path | None = None,
+    catalogue: str = "films",
+    port: int = PORT,
+    restore: Path | None = None,
+) -> None:
+    """Serve the pages on 127.0.0.1 until interrupted."""
+    folder = folder or default_folder()
+    if restore is not None:
+        bring(folder, restore)
+    client, address = make_client(
+        folder, server=server, certificate=certificate, catalogue=catalogue, port=port
+    )
+    print(f"epicrec client: open {address}", file=sys.stderr, flush=True)
+    client.run()
+
+
+def make_client(
+    folder: Path,
+    *,
+    server: str = "",
+    certificate: Path | None = None,
+    catalogue: str = "films",
+    port: int = 0,
+) -> tuple[Client, str]:
+    """The web application, ready to `run`, and the address that lets a browser in.
+
+    The socket is bound already, so that the address holds; port 0 takes a free one. The device
+    behind the pages is `client.state.device`, None while a passphrase is missing.
+    """
+    from epicrec.client.app import Client
+
+    state = open_state(folder, server=server, certificate=certificate, catalogue=catalogue)
+    token = secrets.token_urlsafe(24)
+    # named as TCP, else asyncio leaves small answers waiting for one another
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind(("127.0.0.1", port))
+    except OSError as error:
+        bound.close()
+        raise InputError(f"port {port} is taken ({error}); give another with --port") from error
+    return Client(state, token, bound), f"http://127.0.0.1:{bound.getsockname()[1]}/?token={token}"
+
+
+def open_state(
+    folder: Path, *, server: str = "", certificate: Path | None = None, catalogue: str = "films"
+) -> State:
+    """The device, or, where its history is under a passphrase, the way to open it."""
+    from epicrec.client.device import Device, with_text_ids
+    from epicrec.client.store import LockedError
+    from epicrec.client.web import State
+    from epicrec.data import EMBEDDED
+    from epicrec.data.datasets import load_catalogue
+
+    if catalogue == EMBEDDED:
+        films = load_catalogue(EMBEDDED)
+    else:
+        from epicrec.client.catalogues import read_catalogue
+
+        films = read_catalogue(catalogue)
+    films = with_text_ids(films)
+    try:
+        trusted = certificate.read_text("utf-8") if certificate else ""
+    except OSError as error:
+        raise InputError(f"cannot read the certificate {certificate}: {error}") from error
+
+    def open_device(passphrase: str | None) -> Device:
+        return Device(folder, films, server=server, certificate=trusted, passphrase=passphrase)
+
+    state = State(open_device)
+    try:
+        state.device = open_device(None)
+    except LockedError:
+        state.device = None
+    return state
+
+
+def bring(folder: Path, packed: Path) -> None:
+    """Everything from another machine, as its page 'My data' exported it, into an empty folder."""
+    from epicrec.client.store import PLAIN, restore
+    from epicrec.client.vault import write_private
+
+    try:
+        with zipfile.ZipFile(packed) as archive:
+            store, ledger = archive.read(PLAIN), archive.read("ledger.jsonl")
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        raise InputError(f"{packed} is no export of everything: {error}") from error
+    restore(folder, store)
+    if ledger:
+        write_private(folder / "ledger.jsonl", ledger)

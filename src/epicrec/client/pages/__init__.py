@@ -1,0 +1,1 @@
+"""Pages: what the person sees, one module for each part of the application."""

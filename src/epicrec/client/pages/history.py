@@ -1,0 +1,237 @@
+"""Pages of the history: where it comes from, what is in it, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.responses import Response
+
+from epicrec.client.device import Device
+from epicrec.client.job import Job
+from epicrec.client.matching import Status
+from epicrec.client.posters import draw_poster
+from epicrec.client.sources import Evidence, Import
+from epicrec.client.web import Ask, to
+from epicrec.errors import InputError
+
+_PAGE = 100
+_AT_ONCE = 200  # lines of a review shown together
+_PATIENCE = 1.5  # seconds before the page of progress is shown
+
+
+def start(ask: Ask) -> Response:
+    device = ask.device
+    films = device.history.count()
+    return ask.page(
+        "start.html",
+        films=films,
+        account=device.account,
+        unsent=device.releases.unsent(),
+        latest=device.releases.latest(),
+        has_example=device.has_example,
+    )
+
+
+def example(ask: Ask) -> Response:
+    added = ask.device.example()
+    ask.say(f"{added} films of a made-up viewer are in the history. You can undo it there.")
+    return to("/preview")
+
+
+# ---- history ------------------------------------------------------------------------------
+
+
+def history(ask: Ask) -> Response:
+    device, text = ask.device, ask.query.get("q", "").strip()[:200]
+    page = max(1, int(ask.query.get("page", "1"))) if ask.query.get("page", "1").isdecimal() else 1
+    found = [str(item) for item in device.matcher.search(text, 30)] if text else None
+    if found is None:
+        films = device.history.films(limit=_PAGE, offset=(page - 1) * _PAGE)
+    else:
+        films = device.history.films(found)
+    total = device.history.count()
+    there = {film.item_id for film in films}
+    return ask.page(
+        "history.html",
+        q=text,
+        films=[(film, about(device, film.item_id)) for film in films],
+        addable=[about(device, item) for item in found or () if item not in there],
+        total=total,
+        page=page,
+        pages=-(-total // _PAGE),
+        batches=device.history.batches(),
+        counting=device.history.evidence,
+        kinds=list(Evidence),
+    )
+
+
+def add(ask: Ask) -> Response:
+    device, item = ask.device, ask.field("item_id")
+    known(device, item)
+    device.history.add([item])
+    ask.say(f"{device.catalogue.title_of(item)} is in the history.")
+    return to("/history")
+
+
+def remove(ask: Ask) -> Response:
+    device, item = ask.device, ask.field("item_id")
+    device.history.remove(item)
+    ask.say(f"{device.catalogue.title_of(item)} is no longer in the history.")
+    return to("/history")
+
+
+def fix(ask: Ask) -> Response:
+    """One film's entries belong to another: choose among films of a like title, then replace."""
+    device, item = ask.device, ask.field("item_id") or ask.query.get("item_id", "")
+    right = ask.field("right")
+    known(device, item)
+    if right:
+        known(device, right)
+        device.history.replace(item, right)
+        ask.say(f"Changed to {device.catalogue.title_of(right)}.")
+        return to("/history")
+    text = (ask.query.get("q", "") or device.catalogue.title_of(item))[:200]
+    found = [str(other) for other in device.matcher.search(text, 20) if str(other) != item]
+    return ask.page(
+        "fix.html", film=about(device, item), q=text, others=[about(device, i) for i in found]
+    )
+
+
+def evidence(ask: Ask) -> Response:
+    chosen = [Evidence(name).value for name in ask.form.get("evidence", []) if name in _KINDS]
+    ask.device.store.set(evidence=chosen)
+    ask.say("Saved what counts as watched.")
+    return to("/history")
+
+
+_KINDS = {kind.value for kind in Evidence}
+
+
+def undo(ask: Ask) -> Response:
+    ask.device.history.undo(_number(ask.path["batch"]))
+    ask.say("That import is undone.")
+    return to("/history")
+
+
+# ---- sources and imports ------------------------------------------------------------------
+
+
+def sources(ask: Ask) -> Response:
+    device = ask.device
+    profiles = [
+        (profile, device.history.scanned_until(str(profile.database)))
+        for profile in device.profiles()
+    ]
+    return ask.page("sources.html", profiles=profiles)
+
+
+def read_browsers(ask: Ask) -> Response:
+    wanted, device = ask.form.get("profile", []), ask.device
+    if not wanted:
+        raise InputError("no browser is ticked; tick one, then read it")
+    scan = bool(ask.field("scan"))
+    return _work(ask, "reading browsers", lambda: device.read_browsers(wanted, scan=scan))
+
+
+def upload(ask: Ask) -> Response:
+    if ask.files and ask.files[0][0]:
+        ask.state.upload = ask.files[0]
+    if ask.state.upload is None:
+        raise InputError("no file was chosen; choose one, then read it")
+    name, data = ask.state.upload
+    device = ask.device
+    answers = {field.removeprefix("answer-"): values[0] for field, values in ask.form.items()}
+    return _work(ask, f"reading {name}", lambda: device.read_file(name, data, answers))
+
+
+def _work(ask: Ask, about_it: str, work: Callable[[], Any]) -> Response:
+    job = ask.device.job
+    if job is not None and job.is_running:
+        raise InputError(f"still {job.about}; wait until that is done")
+    ask.device.job = job = Job(about_it, work)
+    job.wait(_PATIENCE)
+    return working(ask)
+
+
+def working(ask: Ask) -> Response:
+    job = ask.device.job
+    if job is None:
+        return to("/sources")
+    if job.is_running:
+        return ask.page("working.html", job=job)
+    ask.device.job = None
+    if job.error is not None:
+        raise job.error
+    if isinstance(job.result, Import):
+        return ask.page("questions.html", found=job.result)
+    ask.state.upload = None
+    return to(f"/import/{job.result}")
+
+
+def review(ask: Ask) -> Response:
+    device, number = ask.device, _number(ask.path["batch"])
+    batch = next((b for b in device.history.batches() if b.id == number), None)
+    if batch is None:
+        raise InputError("this import was undone or is no longer there")
+    lines = device.history.drafts(number)
+    asked = [d for d in lines if d.status in (Status.AMBIGUOUS, Status.SUGGESTED)]
+    return ask.page(
+        "review.html",
+        batch=batch,
+        fresh=[d for d in lines if d.status == Status.MATCHED and not d.known],
+        known=[d for d in lines if d.status == Status.MATCHED and d.known],
+        asked=asked[:_AT_ONCE],
+        more=len(asked) - _AT_ONCE,
+        missing=[d for d in lines if d.status == Status.NOT_IN_CATALOGUE],
+        films={
+            i: about(device, i) for d in lines for i in (d.item_id, *d.candidates) if i is not None
+        },
+        most=_AT_ONCE,
+    )
+
+
+def keep(ask: Ask) -> Response:
+    device, number = ask.device, _number(ask.path["batch"])
+    picks: dict[int, str | None] = {}
+    for name, (value, *_) in ask.form.items():
+        if name.startswith("pick-") and value:
+            if value != "none":
+                known(device, value)
+            picks[_number(name.removeprefix("pick-"))] = None if value == "none" else value
+    dropped = [_number(row) for row in ask.form.get("drop", [])]
+    entered = device.history.keep(number, picks, dropped)
+    ask.say(f"{entered} new entries are in the history.")
+    waiting = any(b.id == number and b.waiting for b in device.history.batches())
+    return to(f"/import/{number}" if waiting and picks else "/history")
+
+
+# ---- films --------------------------------------------------------------------------------
+
+
+def about(device: Device, item_id: str) -> dict[str, Any]:
+    """A film as the templates show it."""
+    at = int(device.catalogue.positions([item_id])[0])
+    if at < 0:
+        return {"id": item_id, "title": item_id, "year": 0, "genres": ()}
+    films = device.catalogue
+    year, genres = int(films.years[at]), films.categories_of(at)
+    return {"id": item_id, "title": str(films.titles[at]), "year": year, "genres": genres}
+
+
+def known(device: Device, item_id: str) -> None:
+    if int(device.catalogue.positions([item_id])[0]) < 0:
+        raise InputError("the catalogue has no such film; search for it")
+
+
+def poster(ask: Ask) -> Response:
+    film = about(ask.device, ask.path["item_id"])
+    drawn = draw_poster(film["title"], film["year"] or None, film["genres"])
+    kept = {"Cache-Control": "private, max-age=86400"}
+    return Response(drawn, media_type="image/svg+xml", headers=kept)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise InputError("that page is not there; go on from the history")
+    return int(text)

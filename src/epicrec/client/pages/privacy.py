@@ -1,0 +1,159 @@
+"""Pages of privacy: the levels, the preview, sending, the ledger, what the server can learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from epicrec.client.choice import Choice
+from epicrec.client.learned import category_views, in_worlds, title_odds
+from epicrec.client.pages.history import about
+from epicrec.client.remote import RemoteError
+from epicrec.client.web import Ask, to
+from epicrec.errors import BudgetExceededError, InputError
+from epicrec.perturb import parse_level
+from epicrec.perturb.levels import LEVELS, PERTURBED
+
+
+def privacy(ask: Ask) -> Response:
+    return ask.page("privacy.html", **_explained(ask, ask.device.choice))
+
+
+def odds(ask: Ask) -> Response:
+    """The words and pictures for a choice that is not saved yet, for the page's script."""
+    return ask.page("odds.html", **_explained(ask, _chosen(ask, dict(ask.query))))
+
+
+def choose(ask: Ask) -> Response:
+    given = {name: values[0] for name, values in ask.form.items()}
+    ask.device.choose(_chosen(ask, given))
+    limit = given.get("limit", "")
+    if limit:
+        try:
+            ask.device.set_limit(float(limit))
+        except ValueError as error:
+            raise InputError("the limit is a number above 0 and at most 100") from error
+    ask.say("Saved.")
+    return to("/preview" if "onward" in given else "/privacy")
+
+
+def _chosen(ask: Ask, given: dict[str, str]) -> Choice:
+    overall = parse_level(given.get("overall", PERTURBED))
+    exceptions = {
+        name: parse_level(given[f"level-{name}"])
+        for name in ask.device.catalogue.categories
+        if given.get(f"level-{name}")
+    }
+    exceptions = {name: level for name, level in exceptions.items() if level != overall}
+    strength = given.get("strength", "recommended")
+    return Choice(overall, exceptions, strength, given.get("mechanism", "epicrec"))
+
+
+def _explained(ask: Ask, choice: Choice) -> dict[str, Any]:
+    device = ask.device
+    epsilon = choice.epsilon(device.catalogue)
+    totals = device.ledger.total()
+    return {
+        "choice": choice,
+        "levels": LEVELS,
+        "epsilon": epsilon,
+        "worlds": in_worlds(epsilon),
+        "limit": device.ledger.limit_epsilon,
+        "total": totals.get("item"),
+        "outlook": device.releases.outlook(device.catalogue, device.history.items(), choice),
+    }
+
+
+# ---- preview and send ---------------------------------------------------------------------
+
+
+def preview(ask: Ask) -> Response:
+    device = ask.device
+    unsent = device.releases.unsent()
+    return ask.page(
+        "preview.html",
+        unsent=unsent[0] if unsent else None,
+        latest=device.releases.latest(),
+        account=device.account,
+        refused=None,
+        **_explained(ask, device.choice),
+    )
+
+
+def draw(ask: Ask) -> Response:
+    device = ask.device
+    try:
+        device.draw(everything=bool(ask.field("everything")))
+    except BudgetExceededError as error:
+        return ask.page(
+            "preview.html", 409, unsent=None, latest=device.releases.latest(),
+            account=device.account, refused=str(error), **_explained(ask, device.choice),
+        )  # fmt: skip
+    return to("/preview")
+
+
+def send(ask: Ask) -> Response:
+    device = ask.device
+    try:
+        device.send(ask.path["id"])
+    except RemoteError as error:
+        ask.say(f"Not sent, or not known to have arrived: {error} Sending again costs nothing.")
+        return to("/preview")
+    ask.say("Sent, exactly as shown.")
+    return to("/for-you")
+
+
+def payload(ask: Ask) -> Response:
+    """The bytes that are sent."""
+    stored = ask.device.releases.get(ask.path["id"])
+    if stored.state == "drawn":
+        raise InputError("this release is not in the ledger yet; preview it first")
+    return Response(stored.payload, media_type="application/json")
+
+
+# ---- afterwards ---------------------------------------------------------------------------
+
+
+def ledger(ask: Ask) -> Response:
+    device = ask.device
+    return ask.page(
+        "ledger.html",
+        entries=list(reversed(device.ledger.entries())),
+        totals=device.ledger.total(),
+        limit=device.ledger.limit_epsilon,
+        releases=device.releases.all(),
+        path=device.ledger.path,
+    )
+
+
+def learned(ask: Ask) -> Response:
+    device, text = ask.device, ask.query.get("q", "").strip()[:200]
+    sent = [stored for stored in device.releases.all() if stored.state == "sent"]
+    items = device.history.items()
+    watched = set(items)
+    titles = [str(item) for item in device.matcher.search(text, 12)] if text else items[:12]
+    held, problem = [], ""
+    if "look" in ask.query and device.account and device.account["user_id"]:
+        remote = device.remote()
+        try:
+            held = remote.feedback(device.account["user_id"])
+        except RemoteError as error:
+            problem = str(error)
+        finally:
+            remote.close()
+    return ask.page(
+        "learned.html",
+        q=text,
+        sent=sent,
+        titles=[
+            (about(device, i), title_odds(device.catalogue, sent, i), i in watched) for i in titles
+        ],
+        categories=category_views(
+            device.catalogue, sent, items, dict(device.choice.levels(device.catalogue))
+        ),
+        looked="look" in ask.query,
+        held=[(about(device, row.ItemId), row, row.ItemId in watched) for row in held],
+        missing=len(watched - {row.ItemId for row in held}),
+        problem=problem,
+    )

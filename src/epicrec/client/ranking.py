@@ -1,0 +1,202 @@
+"""Ranking: rows of films, made on the device from what the person really watched.
+
+With a published item model the scores are the model's, for the true history, which goes nowhere.
+Without one the server's list knows only the release, so it is a hint beside public popularity and
+the categories the person really likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from epicrec.data import Catalogue, Scale, find
+from epicrec.models import Recommender
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_GOOD = 4.0  # stars for a film that was watched and not rated
+_TASTE = 1.0  # how much a category the person likes counts beside popularity, in logarithms
+_HINT = 0.1  # how much the first place on the server's list counts, likewise: it knows little
+_USUAL = 20.0  # films of a category before its share is believed
+
+
+@dataclass(frozen=True)
+class Card:
+    item_id: str
+    why: tuple[str, ...]
+    """Films of the history that speak most for it."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The best films, of all or of one category."""
+
+    category: str | None
+    cards: tuple[Card, ...]
+
+
+def model_scores(
+    model: Recommender, catalogue: Catalogue, items: Sequence[str], ratings: Mapping[str, float]
+) -> Floats:
+    """The model's score of every film of the catalogue for this history; -inf for unknown ones."""
+    own = _own_ids(model, catalogue.item_ids)
+    at = find(model.item_ids_, own)
+    scores = np.full(len(catalogue), -np.inf)
+    if not (at >= 0).any():
+        return scores
+    history = _own_ids(model, np.array(list(items), dtype=np.str_))
+    known = find(model.item_ids_, history) >= 0
+    if not known.any():
+        return scores
+    columns: dict[str, Any] = {"user_id": ["me"] * int(known.sum()), "item_id": history[known]}
+    if model.feedback == "explicit" and model.scale_ is not None:
+        stars = [ratings.get(item, _GOOD) for item, here in zip(items, known, strict=True) if here]
+        columns["rating"] = _on_scale(np.array(stars), model.scale_)
+    table = model.recommend(
+        pa.table(columns), n=len(model.item_ids_), exclude_seen=False, items=own[at >= 0]
+    )
+    where = find(own[np.argsort(own)], np.asarray(table["item_id"].to_pylist()))
+    scores[np.argsort(own)[where]] = table["score"].to_numpy()
+    return scores
+
+
+def knows_taste(model: Recommender) -> bool:
+    """Whether there is more in a model than how popular items are: too few people under too much
+    noise leave a factor model without factors."""
+    factors: Any = getattr(model, "factors_", None)
+    return factors is None or factors.shape[1] > 0
+
+
+def blended_scores(catalogue: Catalogue, items: Sequence[str], listed: Sequence[str]) -> Floats:
+    """log popularity + the person's taste in categories + a hint from the server's list.
+
+    The taste for a category is the logarithm of its share of the history over its share of all
+    viewing by popularity, both with `_USUAL` films added; a film's is the mean of its categories'.
+    """
+    popularity = popularity_of(catalogue)
+    matrix = catalogue.matrix.astype(np.float64)
+    at = catalogue.positions(items)
+    watched = np.zeros(len(catalogue))
+    watched[at[at >= 0]] = 1.0
+    usual = matrix.T @ popularity
+    expected = usual * watched.sum()
+    taste = np.log((matrix.T @ watched + _USUAL * usual) / (expected + _USUAL * usual + 1e-12))
+    each = np.maximum(np.asarray(matrix.sum(axis=1)).ravel(), 1.0)
+    hint = np.zeros(len(catalogue))
+    places = catalogue.positions(list(listed)) if listed else np.zeros(0, np.int64)
+    for place, film in enumerate(places.tolist()):
+        if film >= 0:
+            hint[film] = 1 / np.log2(place + 2)
+    scores: Floats = np.log(popularity) + _TASTE * (matrix @ taste) / each + _HINT * hint
+    return scores
+
+
+def popularity_of(catalogue: Catalogue) -> Floats:
+    """Each film's share of all viewing; alike for all where nothing is known."""
+    if catalogue.popularity is None:
+        return np.full(len(catalogue), 1 / len(catalogue))
+    positive = np.asarray(catalogue.popularity.clip(min=0) + 0.01)
+    return np.asarray(positive / positive.sum(), np.float64)
+
+
+def best(scores: Floats, hidden: Integers, n: int, among: Integers | None = None) -> Integers:
+    """The positions of the n best films that are not hidden."""
+    shown = scores.copy()
+    shown[hidden[hidden >= 0]] = -np.inf
+    candidates = np.arange(len(scores)) if among is None else among
+    candidates = candidates[np.isfinite(shown[candidates])]
+    order = np.lexsort((candidates, -shown[candidates]))
+    return np.asarray(candidates[order[:n]], np.int64)
+
+
+def rows_of(
+    catalogue: Catalogue,
+    scores: Floats,
+    items: Sequence[str],
+    unwanted: Iterable[str] = (),
+    *,
+    model: Recommender | None = None,
+    n: int = 12,
+) -> list[Row]:
+    """One row over all, then one for each category, those of which most was watched first."""
+    watched = catalogue.positions(list(items)) if items else np.zeros(0, np.int64)
+    watched = watched[watched >= 0]
+    gone = list(unwanted)
+    hidden = np.concatenate([watched, catalogue.positions(gone)]) if gone else watched
+    matrix = catalogue.matrix
+    often = np.asarray(matrix[watched].sum(axis=0)).ravel()
+    columns = matrix.tocsc()
+    order = sorted(range(len(catalogue.categories)), key=lambda c: (-int(often[c]), c))
+    chosen: list[tuple[str | None, Integers]] = [(None, best(scores, hidden, n))]
+    for c in order:
+        among = np.sort(columns.indices[columns.indptr[c] : columns.indptr[c + 1]])
+        chosen.append((catalogue.categories[c], best(scores, hidden, n, among.astype(np.int64))))
+    shown = np.unique(np.concatenate([films for _, films in chosen]))
+    why = _reasons(catalogue, watched, shown, model)
+    ids = catalogue.item_ids
+    return [
+        Row(name, tuple(Card(str(ids[film]), why[int(film)]) for film in films))
+        for name, films in chosen
+        if len(films)
+    ]
+
+
+def _reasons(
+    catalogue: Catalogue, watched: Integers, films: Integers, model: Recommender | None
+) -> dict[int, tuple[str, ...]]:
+    """The two watched films with the greatest part in each film's score."""
+    if not len(watched) or not len(films):
+        return {int(film): () for film in films}
+    part = _parts_in_score(catalogue, watched, films, model)
+    first = part.argmax(axis=0)
+    columns = np.arange(len(films))
+    most = part[first, columns].copy()
+    part[first, columns] = -np.inf
+    second = part.argmax(axis=0)
+    shares = zip(first, most, second, part[second, columns], strict=True)
+    return {
+        int(film): tuple(str(catalogue.titles[watched[h]]) for h, share in pair if share > 0)
+        for film, pair in zip(films, (((a, x), (b, y)) for a, x, b, y in shares), strict=True)
+    }
+
+
+def _parts_in_score(
+    catalogue: Catalogue, watched: Integers, films: Integers, model: Recommender | None
+) -> Floats:
+    """watched × films: exact for a factor model of histories, likeness of factors for one of
+    ratings, else the categories in common."""
+    factors: Any = getattr(model, "factors_", None)
+    if model is not None and factors is not None:
+        left: Any = getattr(model, "projections_", factors)
+        own = find(model.item_ids_, _own_ids(model, catalogue.item_ids))
+        part = np.asarray(left[own[watched]] @ factors[own[films]].T, np.float64)
+        part[own[watched] < 0] = 0
+        part[:, own[films] < 0] = 0
+        return part
+    matrix = catalogue.matrix.astype(np.float64)
+    common = (matrix[watched] @ matrix[films].T).toarray()
+    sizes = np.asarray(matrix.sum(axis=1)).ravel()
+    union = sizes[watched][:, None] + sizes[films][None, :] - common
+    return np.asarray(common / np.maximum(union, 1.0), np.float64)
+
+
+def _own_ids(model: Recommender, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Ids as text in the type the model knows; -1 stands for what is no number to a model that
+    numbers its items."""
+    if model.item_ids_.dtype.kind in "US":
+        return ids.astype(np.str_)
+    return np.array([int(i) if str(i).isdecimal() else -1 for i in ids], dtype=np.int64)
+
+
+def _on_scale(stars: Floats, scale: Scale) -> Floats:
+    """Stars from 1 to 5 as ratings on another scale, on its steps."""
+    share = (stars.clip(1, 5) - 1) / 4
+    steps = np.rint(share * (scale.high - scale.low) / scale.step)
+    return np.asarray(np.clip(scale.low + steps * scale.step, scale.low, scale.high))

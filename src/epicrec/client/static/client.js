@@ -1,0 +1,30 @@
+// Comfort only: every page works without this script.
+"use strict";
+
+// The odds follow the level as it changes; the server draws them, as it does for the saved level.
+const form = document.getElementById("privacy");
+if (form) {
+  const odds = document.getElementById("odds");
+  let last = 0;
+  form.addEventListener("change", async () => {
+    const now = ++last;
+    const query = new URLSearchParams(new FormData(form));
+    const answer = await fetch(`${form.dataset.live}?${query}`, { credentials: "same-origin" });
+    if (answer.ok && now === last) odds.innerHTML = await answer.text();
+  });
+}
+
+// A button that was pressed says so, and is not pressed twice.
+document.addEventListener("submit", (event) => {
+  const button = event.submitter;
+  if (!button || event.target.method !== "post") return;
+  event.target.setAttribute("aria-busy", "true");
+  setTimeout(() => { button.disabled = true; }, 0);
+});
+window.addEventListener("pageshow", () => {
+  for (const button of document.querySelectorAll("button:disabled")) button.disabled = false;
+});
+
+// On a narrow screen the row of pages is longer than the screen: show where we are.
+const here = document.querySelector("header nav [aria-current]");
+if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 40;

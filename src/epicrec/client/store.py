@@ -1,0 +1,243 @@
+"""Store: all the device knows, in one SQLite file that only its owner may read.
+
+With a passphrase the database lives in memory and every change writes the sealed file anew; without
+one SQLite itself sees to it that a change is on the disk whole or not at all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from epicrec.client.vault import Vault
+from epicrec.errors import EpicrecError, InputError
+
+PLAIN, SEALED = "history.sqlite", "history.sealed"
+
+MIGRATIONS = (
+    """
+    CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE batches (
+        id INTEGER PRIMARY KEY, created TEXT NOT NULL, about TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('draft', 'kept', 'undone')),
+        facts TEXT NOT NULL DEFAULT '{}'
+    );
+    CREATE TABLE drafts (
+        batch INTEGER NOT NULL REFERENCES batches ON DELETE CASCADE, row INTEGER NOT NULL,
+        status TEXT NOT NULL, item_id TEXT, candidates TEXT NOT NULL, title TEXT NOT NULL,
+        year INTEGER, key TEXT NOT NULL, evidence TEXT NOT NULL, why TEXT NOT NULL,
+        confidence REAL NOT NULL, source TEXT NOT NULL, watched_at TEXT, rating REAL,
+        times INTEGER NOT NULL, PRIMARY KEY (batch, row)
+    ) WITHOUT ROWID;
+    CREATE TABLE viewings (
+        id INTEGER PRIMARY KEY, batch INTEGER NOT NULL REFERENCES batches, item_id TEXT NOT NULL,
+        source TEXT NOT NULL, evidence TEXT NOT NULL, title TEXT NOT NULL, why TEXT NOT NULL,
+        confidence REAL NOT NULL, watched_at TEXT, rating REAL,
+        UNIQUE (item_id, source, evidence)
+    );
+    CREATE INDEX viewings_of_batch ON viewings (batch);
+    CREATE TABLE answers (key TEXT PRIMARY KEY, item_id TEXT) WITHOUT ROWID;
+    CREATE TABLE scans (source TEXT PRIMARY KEY, until TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE unwanted (item_id TEXT PRIMARY KEY) WITHOUT ROWID;
+    """,
+    """
+    CREATE TABLE releases (
+        id TEXT PRIMARY KEY, created TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('drawn', 'recorded', 'sent')),
+        batch TEXT NOT NULL, settings TEXT NOT NULL, record TEXT NOT NULL, payload BLOB NOT NULL,
+        cost REAL, sent_at TEXT
+    );
+    CREATE TABLE counted (
+        item_id TEXT PRIMARY KEY, release TEXT NOT NULL REFERENCES releases ON DELETE CASCADE
+    ) WITHOUT ROWID;
+    """,
+)
+"""Scripts that bring a store from one version to the next; only ever appended to."""
+
+
+class LockedError(EpicrecError):
+    """The store is sealed; a passphrase opens it."""
+
+
+class Store:
+    """One connection, one user, one change at a time."""
+
+    def __init__(self, folder: Path, passphrase: str | None = None) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = threading.RLock()
+        self._vault: Vault | None = None
+        self.changes = 0
+        """Grows with every change, so that what was computed from the store can be kept."""
+        self._hold = _take(folder / "lock")
+        try:
+            self._db = self._open(passphrase)
+            self._migrate()
+        except BaseException:
+            os.close(self._hold)
+            raise
+
+    @property
+    def is_sealed(self) -> bool:
+        return self._vault is not None
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            yield self._db
+
+    @contextmanager
+    def changing(self) -> Iterator[sqlite3.Connection]:
+        """All of a change or nothing of it; on the disk when the block ends."""
+        with self._lock:
+            if self._db.in_transaction:  # a change within a change belongs to the outer one
+                yield self._db
+                return
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.rollback()
+                raise
+            self._db.commit()
+            self.changes += 1
+            if self._vault is not None:
+                self._vault.write(self._db.serialize())
+
+    def setting(self, name: str, default: Any = None) -> Any:
+        with self.reading() as db:
+            row = db.execute("SELECT value FROM settings WHERE name = ?", (name,)).fetchone()
+        return default if row is None else json.loads(row[0])
+
+    def set(self, **values: Any) -> None:
+        with self.changing() as db:
+            db.executemany(
+                "INSERT OR REPLACE INTO settings VALUES (?, ?)",
+                [(name, json.dumps(value)) for name, value in values.items()],
+            )
+
+    def seal(self, passphrase: str) -> None:
+        """Keep everything under a passphrase from now on; the open file goes."""
+        with self._lock:
+            vault = Vault.new(self.folder / SEALED, passphrase)
+            content = self._db.serialize()
+            vault.write(content)
+            self._db.close()
+            for suffix in ("", "-journal"):
+                (self.folder / (PLAIN + suffix)).unlink(missing_ok=True)
+            self._db, self._vault = _in_memory(content), vault
+
+    def unseal(self) -> None:
+        """Keep everything in an open file again."""
+        with self._lock:
+            if self._vault is None:
+                return
+            plain = _connect(self.folder / PLAIN)
+            with plain:
+                self._db.backup(plain)
+            self._vault.path.unlink()
+            self._db.close()
+            self._db, self._vault = plain, None
+
+    def copy(self) -> bytes:
+        """The whole database, to be moved to another machine."""
+        with self._lock:
+            return bytes(self._db.serialize())
+
+    def erase(self) -> None:
+        """Forget everything. The store is empty afterwards and goes on."""
+        with self.changing() as db:
+            for table in ("drafts", "viewings", "counted", "releases", "batches", "answers",
+                          "scans", "unwanted", "settings"):  # fmt: skip
+                db.execute(f"DELETE FROM {table}")
+        with self._lock:
+            self._db.execute("VACUUM")
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+            os.close(self._hold)
+
+    def _open(self, passphrase: str | None) -> sqlite3.Connection:
+        sealed = self.folder / SEALED
+        if sealed.exists():
+            if passphrase is None:
+                raise LockedError("the history is under a passphrase; give it to go on")
+            self._vault, content = Vault.open(sealed, passphrase)
+            for suffix in ("", "-journal"):  # left by a crash between sealing and removing
+                (self.folder / (PLAIN + suffix)).unlink(missing_ok=True)
+            return _in_memory(content)
+        return _connect(self.folder / PLAIN)
+
+    def _migrate(self) -> None:
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version > len(MIGRATIONS):
+            raise InputError(
+                f"the store in {self.folder} was written by a newer epicrec; update this one"
+            )
+        for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
+            self._db.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
+        if version < len(MIGRATIONS) and self._vault is not None:
+            self._vault.write(self._db.serialize())
+
+
+def restore(folder: Path, content: bytes) -> None:
+    """Put a copied database in the place of an empty store's; refuses to overwrite a history."""
+    if (folder / PLAIN).exists() or (folder / SEALED).exists():
+        raise InputError(f"{folder} holds a history already; choose an empty folder")
+    try:
+        with closing(_in_memory(content)) as probe:
+            found = {row[0] for row in probe.execute("SELECT name FROM sqlite_master")}
+    except (InputError, sqlite3.Error):
+        found = set()
+    if not {"viewings", "settings"} <= found:
+        raise InputError("this is no copy of a history; choose the one that 'My data' exported")
+    from epicrec.client.vault import write_private
+
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_private(folder / PLAIN, content)
+
+
+def _take(path: Path) -> int:
+    """Hold the folder for this process alone; the system lets go of it when the process ends."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise InputError(
+            f"another client uses {path.parent}; close it, or give this one its own --folder"
+        ) from None
+    return handle
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    os.chmod(path, 0o600)
+    return _prepared(sqlite3.connect(path, check_same_thread=False, isolation_level=None))
+
+
+def _in_memory(content: bytes) -> sqlite3.Connection:
+    db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+    db.deserialize(content)
+    return _prepared(db)
+
+
+def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
+    db.row_factory = sqlite3.Row
+    try:
+        for pragma in ("synchronous = EXTRA", "foreign_keys = ON", "secure_delete = ON",
+                       "trusted_schema = OFF"):  # fmt: skip
+            db.execute(f"PRAGMA {pragma}")
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.DatabaseError as error:
+        db.close()
+        raise InputError(f"the store is damaged: {error}. Restore it from a copy") from error
+    return db

@@ -1,0 +1,169 @@
+"""A real server, a device and its pages, all on loopback."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from epicrec import wire
+from epicrec.client.device import Device
+from epicrec.client.main import make_client
+from epicrec.client.remote import Remote
+from epicrec.data import Catalogue, Ratings
+from epicrec.models import model_class
+from epicrec.server import Settings
+from epicrec.server.main import make_server
+
+ADMIN = "admin-key-of-the-tests"
+
+
+def run_in_thread(server: Any) -> threading.Thread:
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    end = time.monotonic() + 30
+    while not server.started:
+        assert thread.is_alive(), "the server did not start"
+        assert time.monotonic() < end, "the server did not start in time"
+        time.sleep(0.01)
+    return thread
+
+
+@dataclass
+class Served:
+    """A running recommender server; `seen` are the requests that clients made through `dial`."""
+
+    url: str
+    folder: Path
+    service: Any
+    seen: list[httpx.Request] = field(default_factory=list)
+
+    def dial(self, url: str, **options: Any) -> Remote:
+        return Remote(url, transport=_Recording(self.seen), **options)
+
+    def publish(self, ratings: Ratings) -> wire.ModelInfo:
+        """Put a model in the place where the server publishes one."""
+        model = model_class("svd")(feedback="implicit", factors=20).fit(ratings)
+        folder = self.folder / "published"
+        folder.mkdir(exist_ok=True)
+        model.save(folder / "item-model-1.npz")
+        content = (folder / "item-model-1.npz").read_bytes()
+        info = wire.ModelInfo(
+            Version=1, Hash=hashlib.sha256(content).hexdigest(), Size=len(content), Method="svd",
+            Feedback="implicit", Items=ratings.n_items, Created=datetime.now(UTC),
+            Guarantee=model.guarantee.to_dict(),
+        )  # fmt: skip
+        (folder / "current.json").write_text(info.model_dump_json())
+        return info
+
+    def held(self, device: Device) -> list[wire.Feedback]:
+        account = device.account
+        assert account is not None
+        remote = Remote(self.url, key=account["secret"])
+        try:
+            return remote.feedback(account["user_id"])
+        finally:
+            remote.close()
+
+    def train(self) -> None:
+        with httpx.Client(base_url=self.url, headers={"X-API-Key": ADMIN}) as admin:
+            before = admin.get("/api/dashboard/training").json()["serving"]
+            admin.post("/api/dashboard/train").raise_for_status()
+            for _ in range(600):
+                if admin.get("/api/dashboard/training").json()["serving"] != before:
+                    return
+                time.sleep(0.05)
+        raise AssertionError("the training did not end")
+
+
+class _Recording(httpx.HTTPTransport):
+    def __init__(self, seen: list[httpx.Request]) -> None:
+        super().__init__()
+        self._seen = seen
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.read()
+        self._seen.append(request)
+        return super().handle_request(request)
+
+
+@contextmanager
+def serving(folder: Path, **settings: Any) -> Iterator[Served]:
+    plain: dict[str, Any] = {
+        "data": str(folder), "admin_key": ADMIN, "http": True, "port": 0, "train_every": 0,
+        "registrations_per_hour": 10_000, "requests_per_minute": 100_000, "factors": 8,
+        "iterations": 5, "catalogue": "films",
+    }  # fmt: skip
+    made = make_server(Settings(**(plain | settings)))
+    thread = run_in_thread(made)
+    port = made.servers[0].sockets[0].getsockname()[1]
+    scheme = "http" if made.config.ssl_certfile is None else "https"
+    try:
+        yield Served(f"{scheme}://127.0.0.1:{port}", folder, made.config.app.state.service)  # type: ignore[union-attr]
+    finally:
+        made.should_exit = True
+        thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def publishing(tmp_path_factory: pytest.TempPathFactory, viewers: Ratings) -> Iterator[Served]:
+    """A server that publishes an item model."""
+    with serving(tmp_path_factory.mktemp("server")) as running:
+        running.publish(viewers)
+        yield running
+
+
+@pytest.fixture
+def device(tmp_path: Path, films: Catalogue, served: Served) -> Iterator[Device]:
+    served.seen.clear()
+    made = Device(tmp_path / "device", films, server=served.url, dial=served.dial)
+    yield made
+    made.close()
+
+
+@dataclass
+class Pages:
+    """A running client; `http` has been let in."""
+
+    address: str
+    device: Device
+    http: httpx.Client
+
+    @property
+    def url(self) -> str:
+        return self.address.partition("/?")[0]
+
+
+@contextmanager
+def showing(folder: Path, **options: Any) -> Iterator[Pages]:
+    made, address = make_client(folder, **options)
+    thread = run_in_thread(made)
+    http = httpx.Client(base_url=address.partition("/?")[0], follow_redirects=True, timeout=60)
+    http.get(address)
+    try:
+        yield Pages(address, made.state.device, http)
+    finally:
+        http.close()
+        made.should_exit = True
+        thread.join(30)
+
+
+@pytest.fixture
+def pages(tmp_path: Path, publishing: Served) -> Iterator[Pages]:
+    with showing(tmp_path / "client", server=publishing.url) as running:
+        yield running

@@ -1,0 +1,104 @@
+"""The pages over HTTP, without a browser: every one answers, and the whole round works."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from client.conftest import Pages, Served, serving, showing
+from epicrec.client.main import make_client
+from epicrec.client.remote import UntrustedError, shown_certificate
+from epicrec.errors import InputError
+
+EVERY_PAGE = (
+    "/", "/history", "/sources", "/privacy", "/preview", "/for-you", "/for-you/Comedy", "/learned",
+    "/learned?q=alien", "/learned?look=1", "/ledger", "/server", "/data", "/history?q=alien",
+)  # fmt: skip
+
+
+def shown_payload(page: str) -> bytes:
+    found = re.search(r'<pre id="payload"[^>]*>(.*?)</pre>', page, re.DOTALL)
+    assert found
+    return html.unescape(found.group(1)).encode()
+
+
+def test_every_page_answers_before_and_after_a_round(pages: Pages) -> None:
+    for path in EVERY_PAGE:
+        assert pages.http.get(path).status_code == 200, path
+    pages.http.post("/example")
+    pages.http.post("/preview/draw")
+    for path in EVERY_PAGE:
+        assert pages.http.get(path).status_code == 200, path
+
+
+def test_three_clicks_from_the_start_to_recommendations(pages: Pages, publishing: Served) -> None:
+    first = pages.http.post("/example")
+    assert first.url.path == "/preview"
+    drawn = pages.http.post("/preview/draw")
+    stored = pages.device.releases.unsent()[0]
+    assert shown_payload(drawn.text) == stored.payload, "what is shown is what is sent"
+    sent = pages.http.post(f"/release/{stored.id}/send")
+    assert sent.url.path == "/for-you"
+    assert "Ranked on this device" in sent.text
+    assert sent.text.count('<li class="film">') > 50
+    held = [row.ItemId for row in publishing.held(pages.device)]
+    assert sorted(held) == sorted(row["ItemId"] for row in json.loads(stored.payload))
+    assert pages.http.get(f"/release/{stored.id}").content == stored.payload
+
+
+@pytest.mark.parametrize("name", ["style.css", "client.js"])
+def test_static_files(pages: Pages, name: str) -> None:
+    assert pages.http.get(f"/static/{name}").status_code == 200
+    assert pages.http.get("/static/../main.py").status_code == 404
+
+
+def test_a_release_over_the_limit_is_refused_and_explained(pages: Pages) -> None:
+    pages.http.post("/example")
+    pages.http.post("/privacy", data={"strength": "weak", "limit": "1"})
+    refused = pages.http.post("/preview/draw")
+    assert refused.status_code == 409
+    assert "Your limit does not allow this" in refused.text
+    assert pages.device.releases.all() == []
+    assert pages.http.post("/privacy", data={"limit": "nonsense"}).status_code == 400
+
+
+def test_levels_are_saved_with_their_exceptions(pages: Pages) -> None:
+    data = {"overall": "perturbed release", "level-Horror": "no release", "level-War": ""}
+    pages.http.post("/privacy", data=data)
+    assert pages.device.choice.exceptions == {"Horror": "no release"}
+    shown = pages.http.get("/privacy/odds", params={"overall": "no release"})
+    assert "Nothing about your history leaves" in shown.text
+    assert pages.http.post("/privacy", data={"overall": "nonsense"}).status_code == 400
+
+
+def test_an_unknown_certificate_is_shown_then_pinned(tmp_path: Path) -> None:
+    with serving(tmp_path / "server", http=False) as own, showing(tmp_path / "client") as pages:
+        asked = pages.http.post("/server", data={"url": own.url})
+        pem, fingerprint = shown_certificate(own.url)
+        assert fingerprint in asked.text
+        with pytest.raises(UntrustedError):
+            pages.device.registered()
+        trusted = pages.http.post("/server", data={"url": own.url, "certificate": pem})
+        assert "The server answers" in trusted.text
+        pages.http.post("/example")
+        pages.http.post("/preview/draw")
+        assert pages.device.releases.unsent()
+
+
+def test_no_page_needs_the_server_to_be_there(tmp_path: Path) -> None:
+    with showing(tmp_path / "client", server="http://127.0.0.1:9") as pages:
+        pages.http.post("/example")
+        for path in EVERY_PAGE:
+            assert pages.http.get(path).status_code == 200, path
+        assert "cannot be reached" in pages.http.get("/for-you").text
+        assert pages.http.post("/preview/draw").status_code == 400
+
+
+def test_a_taken_port_says_so(tmp_path: Path, pages: Pages) -> None:
+    port = int(pages.url.rpartition(":")[2])
+    with pytest.raises(InputError, match="taken"):
+        make_client(tmp_path / "other", port=port)

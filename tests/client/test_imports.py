@@ -1,0 +1,334 @@
+"""Files that people bring: recognised by what is in them, read safely, and asked about."""
+
+import io
+import json
+import struct
+import zipfile
+from datetime import UTC, date, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epicrec.client.sources import Evidence, Import, Viewing, archives, recognise, write_own
+from epicrec.errors import InputError
+
+TODAY = date(2026, 5, 1)
+
+
+def zipped(files: dict[str, str | bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", compression) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return data.getvalue()
+
+
+def read(name: str, text: str, **answers: str) -> Import:
+    named = {key.replace("_", " "): value for key, value in answers.items()}
+    return recognise(name, text.encode(), named, today=TODAY)
+
+
+def by_title(found: Import) -> dict[str, Viewing]:
+    return {viewing.title: viewing for viewing in found.viewings}
+
+
+class TestNetflixShort:
+    @pytest.mark.parametrize(
+        ("dates", "first"),
+        [
+            (["5/31/24", "5/30/24"], datetime(2024, 5, 31, tzinfo=UTC)),
+            (["31/05/2024", "01/05/2024"], datetime(2024, 5, 31, tzinfo=UTC)),
+            (["31.05.24", "02.01.24"], datetime(2024, 5, 31, tzinfo=UTC)),
+            (["2024-05-31", "2024-05-02"], datetime(2024, 5, 31, tzinfo=UTC)),
+            # only one order makes the newest come first, as Netflix lists them
+            (["3/1/24", "2/9/24", "2/3/24"], datetime(2024, 3, 1, tzinfo=UTC)),
+            # 12/1/26 lies ahead if the month comes first
+            (["12/1/26"], datetime(2026, 1, 12, tzinfo=UTC)),
+            (["4/4/24"], datetime(2024, 4, 4, tzinfo=UTC)),
+        ],
+    )
+    def test_the_order_of_day_and_month_comes_from_the_column(self, dates, first) -> None:
+        lines = "".join(f'"Film {k}","{day}"\r\n' for k, day in enumerate(dates))
+        found = read("NetflixViewingHistory.csv", f"Title,Date\r\n{lines}")
+        assert found.kind == "Netflix viewing history"
+        assert not found.questions
+        assert found.viewings[0].watched_at == first
+
+    def test_an_open_order_is_asked(self) -> None:
+        text = 'Title,Date\n"Heat","2/3/24"\n"It","2/3/24"\n'
+        asked = read("x.csv", text)
+        assert not asked.viewings
+        (question,) = asked.questions
+        assert question.choices == {"month first": "03 February 2024", "day first": "02 March 2024"}
+        month = read("x.csv", text, date_order="month first")
+        assert month.viewings[0].watched_at == datetime(2024, 2, 3, tzinfo=UTC)
+        day = read("x.csv", text, date_order="day first")
+        assert day.viewings[0].watched_at == datetime(2024, 3, 2, tzinfo=UTC)
+        assert read("x.csv", text, date_order="nonsense").questions
+
+    def test_quotes_commas_and_other_languages(self) -> None:
+        text = '\ufeffTitel,Datum\n"Good Bye, Lenin!","31.12.23"\n"Die ""Welle""","1.12.23"\n'
+        found = read("x.csv", text)
+        assert list(by_title(found)) == ["Good Bye, Lenin!", 'Die "Welle"']
+        assert all(v.maybe_episode for v in found.viewings)
+
+
+FULL = (
+    "Profile Name,Start Time,Duration,Attributes,Title,Supplemental Video Type,Device Type,"
+    "Bookmark,Latest Bookmark,Country\n"
+)
+
+
+class TestNetflixFull:
+    rows = FULL + (
+        "Anna,2024-05-31 20:15:00,01:10:00,,Heat,,TV,1,1,DE\n"
+        "Anna,2024-06-01 20:15:00,00:50:00,,Heat,,TV,1,1,DE\n"
+        "Anna,2024-06-02 20:15:00,00:00:40,,Ran,,TV,1,1,DE\n"
+        "Anna,2024-06-02 20:16:00,00:01:00,,Up: Trailer,TRAILER,TV,1,1,DE\n"
+        "Anna,2024-06-02 20:17:00,00:01:00,Autoplayed: user action: None; ,It,,TV,1,1,DE\n"
+    )
+
+    def test_rows_of_a_film_become_one_and_trailers_none(self) -> None:
+        found = read("ViewingActivity.csv", self.rows)
+        assert found.kind == "Netflix account activity"
+        films = by_title(found)
+        assert set(films) == {"Heat", "Ran"}
+        assert films["Heat"].watched_at == datetime(2024, 6, 1, 20, 15, tzinfo=UTC)
+        assert films["Heat"].evidence is Evidence.WATCHED
+        assert films["Ran"].evidence is Evidence.STREAMED
+        assert found.dropped == {"trailers and clips": 1, "played by itself": 1}
+
+    def test_which_profile_is_asked(self) -> None:
+        rows = self.rows + "Ben,2024-06-02 20:15:00,01:00:40,,Fargo,,TV,1,1,DE\n"
+        (question,) = read("ViewingActivity.csv", rows).questions
+        assert set(question.choices) == {"Anna", "Ben"}
+        assert set(by_title(read("ViewingActivity.csv", rows, profile="Ben"))) == {"Fargo"}
+        account = zipped({"CONTENT_INTERACTION/ViewingActivity.csv": rows, "a/b.csv": "x,y\n1,2\n"})
+        assert recognise("netflix-report.zip", account).questions == (question,)
+
+
+class TestLetterboxd:
+    files = {
+        "watched.csv": "Date,Name,Year,Letterboxd URI\n"
+        "2024-01-01,Heat,1995,https://boxd.it/1\n2024-01-01,Dune,2021,https://boxd.it/2\n",
+        "watchlist.csv": "Date,Name,Year,Letterboxd URI\n2024-01-01,Ran,1985,https://boxd.it/3\n",
+        "ratings.csv": "Date,Name,Year,Letterboxd URI,Rating\n"
+        "2024-01-02,Heat,1995,https://boxd.it/1,4.5\n",
+        "diary.csv": "Date,Name,Year,Letterboxd URI,Rating,Rewatch,Tags,Watched Date\n"
+        "2024-02-02,Heat,1995,https://boxd.it/9,4.5,,,2024-02-01\n",
+        "deleted/diary.csv": "Date,Name,Year,Letterboxd URI\n2024-01-01,It,2017,https://b.it/1\n",
+        "likes/films.csv": "Date,Name,Year,Letterboxd URI\n2024-01-01,Up,2009,https://b.it/1\n",
+        "profile.csv": "Date Joined,Username\n2020-01-01,anna\n",
+        "comments.csv": "",
+    }
+
+    @pytest.mark.parametrize("prefix", ["", "letterboxd-anna-2024/"])
+    def test_every_film_once_with_its_best_evidence(self, prefix: str) -> None:
+        data = zipped({prefix + name: text for name, text in self.files.items()})
+        found = recognise("letterboxd-anna.zip", data)
+        assert found.kind == "Letterboxd export"
+        films = by_title(found)
+        assert set(films) == {"Heat", "Dune"}
+        heat = films["Heat"]
+        assert (heat.year, heat.rating, heat.evidence) == (1995, 4.5, Evidence.RATED)
+        assert heat.watched_at == datetime(2024, 2, 1, tzinfo=UTC)
+        assert films["Dune"].evidence is Evidence.WATCHED
+        assert found.dropped == {"only wanted, not watched": 1, "in other lists": 2}
+
+    def test_one_list_alone_is_told_by_its_name_or_asked(self) -> None:
+        watched = self.files["watched.csv"]
+        assert len(read("watched.csv", watched).viewings) == 2
+        assert read("watchlist.csv", watched).viewings == ()
+        (question,) = read("list(1).csv", watched).questions
+        assert set(question.choices) == {"watched", "watchlist"}
+        assert len(read("list(1).csv", watched, list="watched").viewings) == 2
+        assert read("list(1).csv", watched, list="watchlist").viewings == ()
+
+
+def movie(title: str, year: int | None = 1999, **more: object) -> dict[str, object]:
+    return {"movie": {"title": title, "year": year, "ids": {"imdb": "tt1", "tmdb": 7}}, **more}
+
+
+class TestTrakt:
+    def test_told_by_structure_whatever_the_names(self) -> None:
+        data = zipped(
+            {
+                "a/history-1.json": json.dumps(
+                    [
+                        movie("Heat", 1995, watched_at="2024-05-01T20:00:00.000Z", type="movie"),
+                        movie("Heat", 1995, watched_at="2024-06-01T20:00:00.000Z", type="movie"),
+                        {"watched_at": "2024-05-01T20:00:00Z", "type": "episode",
+                         "episode": {"title": "Pilot"}, "show": {"title": "Fargo"}},
+                    ]
+                ),
+                "b.json": json.dumps([movie("Heat", 1995, rated_at="2024-07-01", rating=9)]),
+                "c.json": json.dumps([movie("Ran", 1985, listed_at="2024-07-01T00:00:00Z")]),
+                "d.json": json.dumps({"user": {"name": "anna"}}),
+                "e.json": "not json",
+            }
+        )  # fmt: skip
+        found = recognise("export.zip", data)
+        assert found.kind == "Trakt export"
+        (heat,) = found.viewings
+        assert (heat.year, heat.imdb_id, heat.tmdb_id, heat.rating) == (1995, "tt1", "7", 4.5)
+        assert heat.watched_at == datetime(2024, 6, 1, 20, tzinfo=UTC)
+        assert found.dropped == {
+            "series and episodes": 1,
+            "only wanted or collected, not watched": 1,
+        }
+
+    def test_one_file_and_odd_values(self) -> None:
+        odd = [movie("Heat", None, last_watched_at=None, plays=3), movie("  ", watched_at="x"), 5,
+               {"movie": {"title": 7, "ids": None}, "watched_at": "x"}]  # fmt: skip
+        (heat,) = recognise("watched-movies.json", json.dumps(odd).encode()).viewings
+        assert (heat.title, heat.watched_at) == ("Heat", None)
+
+
+def test_imdb_ratings_go_by_number_and_known_types() -> None:
+    header = (
+        "Const,Your Rating,Date Rated,Title,Original Title,URL,Title Type,IMDb Rating,"
+        "Runtime (mins),Year,Genres,Num Votes,Release Date,Directors\n"
+    )
+    found = read(
+        "ratings.csv",
+        header
+        + "tt0113277,9,2024-05-01,Heat,Heat,https://x,Film,8.3,170,1995,Crime,1,1995-12-15,Mann\n"
+        + "tt2802850,8,2024-05-01,Fargo,Fargo,https://x,TV Series,8.8,53,2014,Crime,1,,\n"
+        + "tt0089881,,2024-05-01,Ran,Ran,https://x,Movie,8.2,160,1985,War,1,,\n"
+        + "co0000001,8,2024-05-01,What,What,https://x,Movie,8.2,160,1985,War,1,,\n",
+    )
+    (heat,) = found.viewings
+    assert (heat.imdb_id, heat.rating, heat.year) == ("tt0113277", 4.5, 1995)
+    assert heat.evidence is Evidence.RATED
+    assert sum((found.dropped or {}).values()) == 3
+
+
+class TestOwn:
+    def test_formulas_are_disarmed(self) -> None:
+        text = write_own([Viewing('=HYPERLINK("http://x")', "@evil"), Viewing("-1", "+2")])
+        cells = [cell for line in text.splitlines() for cell in line.split(",")]
+        assert not any(cell.strip('"').startswith(("=", "+", "-", "@", "\t")) for cell in cells)
+        assert {v.title for v in read("x.csv", text).viewings} == {'=HYPERLINK("http://x")', "-1"}
+
+    words = st.text(
+        st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0"), min_size=1
+    ).filter(str.strip)
+
+    @given(
+        st.lists(
+            st.builds(
+                Viewing,
+                title=words,
+                source=words,
+                year=st.none() | st.integers(1888, 2100),
+                imdb_id=st.none() | st.from_regex(r"tt\d{7}", fullmatch=True),
+                tmdb_id=st.none() | st.from_regex(r"[0-9]{1,6}", fullmatch=True),
+                watched_at=st.none()
+                | st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),
+                rating=st.none() | st.integers(1, 10).map(lambda half: half / 2),
+            ),
+            min_size=1,
+        )
+    )
+    def test_what_is_written_is_read_back(self, viewings: list[Viewing]) -> None:
+        found = read("x.csv", write_own(viewings))
+        keys = ("title", "source", "year", "imdb_id", "tmdb_id", "watched_at", "rating")
+        assert [[getattr(v, k) for k in keys] for v in found.viewings] == [
+            [getattr(v, k) for k in keys] for v in viewings
+        ]
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            ("Heat,soon,,,,,x", "line 2: 'soon' is no year"),
+            ("Heat,1995,,,,9,x", "line 2: '9' is no rating"),
+            ("Heat,1995,,,yesterday,,x", "line 2: 'yesterday' is no watched_at"),
+            (",1995,,,,,x", "line 2 has no title"),
+        ],
+    )
+    def test_bad_lines_are_named(self, line: str, message: str) -> None:
+        with pytest.raises(InputError, match=message):
+            read("x.csv", f"title,year,imdb_id,tmdb_id,watched_at,rating,source\n{line}\n")
+
+
+class TestUnsafeFiles:
+    def test_a_zip_bomb_is_refused_by_what_comes_out(self, monkeypatch) -> None:
+        assert archives.MAX_UNPACKED == 256 * 2**20
+        monkeypatch.setattr(archives, "MAX_UNPACKED", 2**20)
+        # each fits, together they do not
+        bomb = zipped({f"{k}/watched.csv": b"0" * 2**19 for k in range(3)})
+        assert len(bomb) < 2**16
+        with pytest.raises(InputError, match="unpacks to more than 1 MB"):
+            recognise("bomb.zip", bomb)
+
+    def test_a_bomb_that_lies_about_its_size(self, monkeypatch) -> None:
+        monkeypatch.setattr(archives, "MAX_UNPACKED", 2**20)
+        honest = zipped({"watched.csv": b"0" * 2**22})
+        at = honest.index(b"PK\x01\x02")
+        lying = honest[: at + 24] + struct.pack("<I", 10) + honest[at + 28 :]
+        with pytest.raises(InputError, match=r"more than 1 MB|damaged zip"):
+            recognise("bomb.zip", lying)
+
+    def test_too_many_files(self) -> None:
+        with pytest.raises(InputError, match="holds 10,001 files"):
+            recognise("many.zip", zipped(dict.fromkeys(map(str, range(10_001)), "")))
+
+    def test_names_that_lead_out_write_nothing(self, tmp_path, monkeypatch) -> None:
+        inner = tmp_path / "inner"
+        inner.mkdir()
+        monkeypatch.chdir(inner)
+        data = zipped({f"../{name}": text for name, text in TestLetterboxd.files.items()})
+        assert len(recognise("x.zip", data).viewings) == 2
+        assert [p.name for p in tmp_path.rglob("*")] == ["inner"]
+
+    @pytest.mark.parametrize(
+        ("name", "data", "message"),
+        [
+            ("a.csv", b"", "is empty"),
+            ("a.csv", b"\n\n", "holds no lines"),
+            ("a.csv", b"x" * (archives.MAX_FILE + 1), "more than the 64 MB"),
+            ("a.csv", b"colour,size\nred,1\n", "none of the files"),
+            ("a.csv", b"Title,Date\n", "none of the files"),
+            ("a.json", b'{"a": 1}', "none of the files"),
+            ("a.json", b"[" * 100_000, "none of the files|readable"),
+            ("a.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "none of the files"),
+            ("a.zip", b"PK\x03\x04 nothing more", "damaged zip"),
+            ("a.zip", zipped({"readme.txt": "hello"}), "none of the files"),
+        ],
+    )
+    def test_unusable_files_are_named(self, name: str, data: bytes, message: str) -> None:
+        with pytest.raises(InputError, match=message) as caught:
+            recognise(f"C:\\fakepath\\{name}", data)
+        assert "fakepath" not in str(caught.value)
+
+    def test_a_damaged_zip_never_fails_otherwise(self) -> None:
+        whole = zipped(TestLetterboxd.files)
+        for at in range(0, len(whole), 7):
+            broken = bytearray(whole)
+            broken[at] ^= 0xFF
+            try:
+                recognise("x.zip", bytes(broken))
+            except InputError:
+                continue
+
+    @given(st.binary(max_size=300))
+    def test_no_bytes_make_it_fail_otherwise(self, data: bytes) -> None:
+        for start in (b"", b"Title,Date\n", b"PK\x03\x04", b"[", FULL.encode()):
+            try:
+                recognise("x", start + data)
+            except InputError:
+                continue
+
+    def test_a_password_is_named(self) -> None:
+        data = bytearray(zipped({"watched.csv": "Date,Name\n"}))
+        for sign, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+            data[data.index(sign) + offset] |= 1
+        with pytest.raises(InputError, match="protected by a password"):
+            recognise("x.zip", bytes(data))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_encodings(encoding: str) -> None:
+    text = 'Title,Date\n"Amélie","31/12/23"\n'
+    assert recognise("x.csv", text.encode(encoding)).viewings[0].title == "Amélie"

@@ -1,0 +1,344 @@
+"""The pages in a real Chromium: what a person does, what a screen reader gets, what others try."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from client.conftest import Pages, Served, showing
+from client.film_site import NAME, film_site
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium")
+if CHROMIUM is None:
+    pytest.skip("chromium is not installed (apt-get install chromium)", allow_module_level=True)
+
+SCREENSHOTS = Path(os.environ.get("EPICREC_SCREENSHOTS", "out/screenshots"))
+EVERY_PAGE = (
+    "", "history", "history?q=star", "sources", "privacy", "preview", "for-you", "for-you/Comedy",
+    "learned", "ledger", "server", "data",
+)  # fmt: skip
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update",
+    f"--host-resolver-rules=MAP {NAME} 127.0.0.1, MAP evil.example 127.0.0.1, "
+    "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Any]:
+    with playwright.sync_playwright() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def chromium(started: Any) -> Iterator[Any]:
+    browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Every address that this process connects to."""
+    seen: list[Any] = []
+    connect = socket.socket.connect
+
+    def recording(self: socket.socket, address: Any) -> None:
+        seen.append(address)
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", recording)
+    return seen
+
+
+def keep_picture(page: Any, name: str) -> None:
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+
+def press(page: Any, name: str) -> None:
+    page.get_by_role("button", name=name).first.click()
+
+
+def test_from_a_running_browsers_history_to_rows_and_back(
+    tmp_path: Path, publishing: Served, started: Any, connections: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The same Chromium that visited the films shows our pages, and stays open throughout."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    asked: list[str] = []
+    with film_site() as port, showing(tmp_path / "client", server=publishing.url) as pages:
+        person = started.chromium.launch_persistent_context(
+            str(tmp_path / ".config/chromium"), executable_path=CHROMIUM, headless=False,
+            args=["--headless=new", *FLAGS],
+        )  # fmt: skip
+        try:
+            tab = person.new_page()
+            for film in ("heat", "alien", "matrix"):
+                tab.goto(f"http://{NAME}:{port}/m/{film}")
+            person.on("request", lambda request: asked.append(request.url))
+            page = person.new_page()
+            page.goto(pages.address)
+            assert "token" not in page.url
+            found = 0
+            for _ in range(60):  # Chromium writes its history a little later
+                page.goto(f"{pages.url}/sources")
+                box = page.get_by_role("checkbox", name="Chromium: Default")
+                if box.count():
+                    box.check()
+                    press(page, "Read what is ticked")
+                    found = page.get_by_role("checkbox", name="Leave out").count()
+                    if found == 3:
+                        break
+                    if "/import/" in page.url:
+                        press(page, "Discard this import")
+                page.wait_for_timeout(300)
+            assert found == 3
+            keep_picture(page, "review")
+            press(page, "Keep these in my history")
+            page.get_by_role("checkbox", name="looked up their page").check()
+            press(page, "Save")
+            assert sorted(pages.device.history.items()) == [
+                "alien-1979", "heat-1995", "the-matrix-1999",
+            ]  # fmt: skip
+            page.goto(f"{pages.url}/privacy")
+            page.get_by_role("radio", name="Balanced").check()
+            page.get_by_text("By category").click()
+            page.get_by_role("combobox", name="Horror").select_option(label="Keep to myself")
+            press(page, "Save and go to the preview")
+            press(page, "Draw the noise")
+            shown = page.locator("#payload").text_content()
+            (stored,) = pages.device.releases.unsent()
+            assert shown.encode() == stored.payload
+            keep_picture(page, "preview")
+            press(page, "Send this to")
+            page.wait_for_url("**/for-you")
+            assert page.locator(".film").count() > 50
+            page.wait_for_load_state("networkidle")
+            keep_picture(page, "for-you")
+            held = {row.ItemId for row in publishing.held(pages.device)}
+            assert held == {row["ItemId"] for row in json.loads(shown)}
+            assert "alien-1979" not in held, "a withheld category's film is not sent"
+            assert len(tab.context.pages) >= 2, "the browser is still open"
+            page.goto(f"{pages.url}/learned?look=1")
+            keep_picture(page, "learned")
+            assert f"{len(held)} rows" in page.inner_text("main")
+            page.goto(f"{pages.url}/data")
+            press(page, "Delete on the server")
+            page.get_by_role("checkbox", name="I am sure").check()
+            press(page, "Delete everything here")
+            assert pages.device.history.count() == 0
+        finally:
+            person.close()
+    ours = urlsplit(pages.url).netloc
+    assert {urlsplit(url).netloc for url in asked} == {ours}, "the pages ask nobody else"
+    assert connections
+    assert {address[0] for address in connections if isinstance(address, tuple)} == {"127.0.0.1"}
+
+
+def test_three_clicks_and_live_odds(pages: Pages, chromium: Any) -> None:
+    page = chromium.new_page()
+    problems: list[str] = []
+    page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.goto(pages.address)
+    keep_picture(page, "start")
+    for click in ("Try with an example history", "Draw the noise", "Send this to"):
+        press(page, click)
+    page.wait_for_url("**/for-you")
+    assert page.locator(".film").count() > 50
+    page.goto(f"{pages.url}/privacy")
+    before = page.locator("#odds").inner_text()
+    assert "57 of 100" in before
+    page.get_by_role("radio", name="Balanced").check()
+    page.locator("#odds", has_text="73 of 100").wait_for(timeout=5000)
+    assert page.locator("#odds circle.on").count() == 73
+    page.get_by_role("radio", name="Keep to myself").check()
+    page.locator("#odds", has_text="Nothing about your history leaves").wait_for(timeout=5000)
+    assert pages.device.choice.strength == "recommended", "nothing is saved by looking"
+    assert problems == [], "no error, and nothing the content policy had to stop"
+    page.close()
+
+
+def test_everything_works_without_script(pages: Pages, chromium: Any) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(pages.address)
+    press(page, "Try with an example history")
+    page.goto(f"{pages.url}/privacy")
+    page.get_by_role("radio", name="Balanced").check()
+    press(page, "Save and go to the preview")
+    assert "73 of 100" in page.inner_text("main")
+    press(page, "Draw the noise")
+    press(page, "Send this to")
+    page.wait_for_url("**/for-you")
+    assert page.locator(".film").count() > 50
+    page.get_by_text("Why this").first.click()
+    press(page, "Not interested")
+    assert len(pages.device.unwanted()) == 1
+    page.goto(f"{pages.url}/sources")
+    page.set_input_files("#file", {
+        "name": "h.csv", "mimeType": "text/csv",
+        "buffer": b'Title,Date\n"Blade Runner","5/31/2024"\n',
+    })  # fmt: skip
+    press(page, "Read this file")
+    press(page, "Keep these in my history")
+    assert "blade-runner-1982" in pages.device.history.items()
+    context.close()
+
+
+def test_keyboard_alone(pages: Pages, chromium: Any) -> None:
+    page = chromium.new_page()
+    page.goto(pages.address)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the page"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Try with an example history"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/preview")
+    page.close()
+
+
+# ---- others -------------------------------------------------------------------------------
+
+ATTACK = """async (target) => {
+  const got = [];
+  for (const mode of ["cors", "no-cors"]) {
+    for (const path of ["/history", "/data/history.csv", "/poster/heat-1995.svg"]) {
+      try {
+        const answer = await fetch(target + path, {credentials: "include", mode});
+        got.push(answer.type + ":" + (await answer.text()).length);
+      } catch (error) { got.push("failed"); }
+    }
+    try {
+      await fetch(target + "/example", {method: "POST", credentials: "include", mode});
+    } catch (error) {}
+  }
+  const frame = document.createElement("iframe");
+  frame.src = target + "/history";
+  document.body.append(frame);
+  await new Promise((done) => setTimeout(done, 400));
+  try { got.push("frame:" + frame.contentDocument.body.textContent.length); }
+  catch (error) { got.push("failed"); }
+  const image = new Image();
+  image.src = target + "/poster/heat-1995.svg";
+  await new Promise((done) => { image.onload = image.onerror = done; });
+  got.push("image:" + image.naturalWidth);
+  const form = document.createElement("form");
+  form.action = target + "/example"; form.method = "post"; form.target = "other";
+  document.body.append(form);
+  form.submit();
+  await new Promise((done) => setTimeout(done, 400));
+  return got;
+}"""
+
+
+@pytest.mark.parametrize("name", ["evil.example", "127.0.0.1"])
+def test_a_forged_page_gets_nothing(pages: Pages, chromium: Any, name: str) -> None:
+    """Also one on another port of this machine, to which the browser does send our cookie."""
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(pages.address)
+    with film_site() as port:
+        forged = context.new_page()
+        forged.goto(f"http://{name}:{port}/evil")
+        got = forged.evaluate(ATTACK, pages.url)
+    assert set(got) <= {"failed", "opaque:0", "image:0", "frame:0"}, got
+    assert pages.device.history.count() == 0
+    page.goto(f"{pages.url}/history")
+    assert "Your history" in page.inner_text("h1"), "the person's own page still works"
+    context.close()
+
+
+def test_a_rebound_name_gets_nothing(pages: Pages, chromium: Any) -> None:
+    page = chromium.new_page()
+    port = urlsplit(pages.url).port
+    for path in ("/history", f"/?{urlsplit(pages.address).query}"):
+        answer = page.goto(f"http://evil.example:{port}{path}")
+        assert answer.status == 421
+        assert "History" not in page.content()
+    assert page.context.cookies() == []
+    page.close()
+
+
+# ---- for everybody ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """axe-core, fetched for the tests only."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not installed, so axe-core cannot be fetched")
+    folder = tmp_path_factory.mktemp("axe")
+    done = subprocess.run(
+        [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), "axe-core@4"],
+        capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
+    script = folder / "node_modules/axe-core/axe.min.js"
+    if done.returncode or not script.exists():
+        pytest.skip("axe-core cannot be fetched from the npm registry here")
+    return script.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"), [("light", 1280), ("dark", 390)], ids=["light wide", "dark phone"]
+)
+def test_every_page_is_accessible_and_fits(
+    pages: Pages, chromium: Any, axe: str, scheme: str, width: int
+) -> None:
+    context = chromium.new_context(
+        color_scheme=scheme, viewport={"width": width, "height": 844}, bypass_csp=True
+    )
+    page = context.new_page()
+    page.goto(pages.address)
+    press(page, "Try with an example history")
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    found: list[str] = []
+
+    def look(name: str) -> None:
+        page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true })")
+        page.evaluate(axe)
+        outcome = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        found.extend(
+            f"{name}: {v['id']}: {v['nodes'][0]['html'][:160]}" for v in outcome["violations"]
+        )
+        over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        if over > 0:
+            found.append(f"{name}: {over} pixels too wide")
+        file = f"{scheme}-{width}-{name or 'start'}".replace("/", "-").replace("?", "-")
+        page.screenshot(path=SCREENSHOTS / f"{file}.png")
+
+    press(page, "Draw the noise")
+    look("preview of a draw")
+    press(page, "Send this to")
+    for path in EVERY_PAGE:
+        page.goto(f"{pages.url}/{path}")
+        look(path)
+    page.goto(f"{pages.url}/sources")
+    page.set_input_files("#file", {
+        "name": "h.csv", "mimeType": "text/csv",
+        "buffer": b"title,year,imdb_id,tmdb_id,watched_at,rating,source\n"
+                  b"Titanic,,,,,,mine\nHeat,1995,,,,,mine\nNo Such Film,,,,,,mine\n",
+    })  # fmt: skip
+    press(page, "Read this file")
+    look("review")
+    page.goto(f"{pages.url}/history/fix?item_id=heat-1995")
+    look("fix")
+    page.goto(f"{pages.url}/import/999999")
+    look("problem")
+    assert found == []
+    context.close()

@@ -1,0 +1,147 @@
+"""Rows on the device: by the true history, without what was watched or is not wanted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from client.conftest import Served
+from epicrec.client.device import Device, with_text_ids
+from epicrec.client.ranking import best, blended_scores, model_scores, popularity_of, rows_of
+from epicrec.data import Catalogue, Ratings
+from epicrec.models import model_class
+
+
+def test_on_device_scores_are_the_models_own(films: Catalogue, viewers: Ratings) -> None:
+    model = model_class("svd")(feedback="implicit", factors=20).fit(viewers)
+    user = viewers.user_ids[3]
+    items = [str(i) for i in viewers.item_ids[viewers.items[viewers.users == 3]]]
+    expected = model.recommend([user], n=10)["item_id"].to_pylist()
+    scores = model_scores(model, films, items, {})
+    rows = rows_of(films, scores, items, model=model, n=10)
+    assert [card.item_id for card in rows[0].cards] == expected
+
+
+def test_explicit_models_get_ratings_on_their_scale(films: Catalogue, viewers: Ratings) -> None:
+    model = model_class("svd")(factors=10).fit(viewers)
+    items = [str(i) for i in films.item_ids[:20]]
+    loved = model_scores(model, films, items, dict.fromkeys(items, 5.0))
+    hated = model_scores(model, films, items, dict.fromkeys(items, 0.5))
+    assert loved.mean() > hated.mean()
+
+
+def test_models_with_numbers_for_ids() -> None:
+    films = with_text_ids(
+        Catalogue.from_columns([2, 10, 1], ["B", "J", "A"], ["X", "Y", "X|Y"], popularity=[3, 2, 1])
+    )
+    assert films.item_ids.tolist() == ["1", "10", "2"]
+    ratings = Ratings.from_columns([1, 1, 2, 2, 3, 3], [1, 2, 1, 2, 10, 1], [5, 5, 4, 4, 3, 2])
+    model = model_class("popularity")().fit(ratings)
+    scores = model_scores(model, films, ["2"], {})
+    assert np.argmax(scores) == 0, "item 1 was rated most often"
+
+
+def test_rows_hide_the_watched_and_the_unwanted(films: Catalogue) -> None:
+    items = [str(i) for i in films.item_ids[:50]]
+    unwanted = [str(i) for i in films.item_ids[50:60]]
+    rows = rows_of(films, np.arange(len(films), dtype=float)[::-1].copy(), items, unwanted)
+    shown = {card.item_id for row in rows for card in row.cards}
+    assert not shown & {*items, *unwanted}
+    assert rows[0].category is None
+    assert {row.category for row in rows[1:]} == set(films.categories)
+    for row in rows[1:]:
+        for card in row.cards:
+            at = int(films.positions([card.item_id])[0])
+            assert row.category in films.categories_of(at)
+
+
+def test_rows_come_in_the_order_of_what_was_watched(films: Catalogue) -> None:
+    western = [str(films.item_ids[i]) for i in range(len(films))
+               if films.categories_of(i) == ("Western",)][:5]  # fmt: skip
+    assert western
+    rows = rows_of(films, popularity_of(films), western)
+    assert rows[1].category == "Western"
+
+
+def test_reasons_name_watched_films(films: Catalogue, viewers: Ratings) -> None:
+    model = model_class("svd")(feedback="implicit", factors=20).fit(viewers)
+    items = [str(i) for i in films.item_ids[:40]]
+    titles = {films.title_of(i) for i in items}
+    rows = rows_of(films, model_scores(model, films, items, {}), items, model=model)
+    assert all(set(card.why) <= titles for row in rows for card in row.cards)
+    assert any(card.why for card in rows[0].cards)
+
+
+def test_without_history_popularity_decides(films: Catalogue) -> None:
+    order = best(blended_scores(films, [], []), np.zeros(0, np.int64), 10)
+    assert films.popularity is not None
+    assert films.popularity[order].tolist() == sorted(films.popularity, reverse=True)[:10]
+
+
+def test_the_servers_list_is_a_hint(films: Catalogue) -> None:
+    plain = blended_scores(films, [], [])
+    unpopular = str(films.item_ids[int(np.argmin(plain))])
+    hinted = blended_scores(films, [], [unpopular, "unknown"])
+    assert hinted[int(films.positions([unpopular])[0])] > plain.min()
+
+
+def test_the_model_is_used_when_there_is_one(
+    tmp_path: Path, films: Catalogue, publishing: Served, served: Served
+) -> None:
+    device = Device(tmp_path / "a", films, server=publishing.url)
+    device.example()
+    with_model = device.for_you()
+    assert with_model.with_model
+    assert with_model.info is not None
+    without = device.for_you(compare=True)
+    assert not without.with_model
+    assert without.rows != with_model.rows
+    watched = set(device.history.items())
+    best_one = with_model.rows[0].cards[0].item_id
+    assert best_one not in watched
+    device.not_interested(best_one)
+    assert best_one not in {c.item_id for row in device.for_you().rows for c in row.cards}
+    device.not_interested(best_one, wanted=True)
+    assert device.for_you().rows[0].cards[0].item_id == best_one
+    device.close()
+    plain = Device(tmp_path / "b", films, server=served.url)
+    plain.example()
+    assert not plain.for_you().with_model
+    plain.close()
+    alone = Device(tmp_path / "c", films)
+    alone.example()
+    assert alone.for_you().rows
+    alone.close()
+
+
+def test_a_damaged_model_is_not_used(tmp_path: Path, films: Catalogue, publishing: Served) -> None:
+    device = Device(tmp_path / "a", films, server=publishing.url)
+    device.example()
+    device.refresh()
+    (device.folder / "model.npz").write_bytes(b"nonsense")
+    assert not device.for_you().with_model
+    device.close()
+
+
+def test_a_model_replaced_on_the_way_is_refused(
+    tmp_path: Path, films: Catalogue, publishing: Served
+) -> None:
+    file = publishing.folder / "published" / "item-model-1.npz"
+    content = file.read_bytes()
+    device = Device(tmp_path / "a", films, server=publishing.url)
+    try:
+        file.write_bytes(content[:-1] + b"x")
+        assert "damaged" in device.refresh()
+    finally:
+        file.write_bytes(content)
+    assert device.model() is None
+    assert device.refresh() == ""
+    assert device.model() is not None
+    device.close()
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_best_respects_n_and_ties(n: int) -> None:
+    assert best(np.zeros(9), np.array([0, -1]), n).tolist() == list(range(1, n + 1))

@@ -1,0 +1,390 @@
+"""Releases: recorded before anyone sees them, sent as shown, once, and never what is withheld."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.conftest import Served
+from epicrec.client.choice import D2P_NAME, Choice
+from epicrec.client.device import Device
+from epicrec.client.learned import category_views, title_odds
+from epicrec.client.releases import MOMENT, Releases
+from epicrec.client.remote import Remote, RemoteError
+from epicrec.client.schedule import due, run_due, set_schedule
+from epicrec.client.store import Store
+from epicrec.data import Catalogue
+from epicrec.errors import BudgetExceededError, InputError
+from epicrec.perturb import SEpicRec
+from epicrec.perturb.levels import ALL, NO, PERTURBED
+
+
+def ids_with(films: Catalogue, category: str, n: int) -> list[str]:
+    found = [i for i in range(len(films)) if category in films.categories_of(i)]
+    return [str(films.item_ids[i]) for i in found[:n]]
+
+
+def ids_without(films: Catalogue, category: str, n: int) -> list[str]:
+    found = [i for i in range(len(films)) if category not in films.categories_of(i)]
+    return [str(films.item_ids[i]) for i in found[:n]]
+
+
+def test_recorded_before_it_is_seen_and_sent_as_it_is(device: Device, served: Served) -> None:
+    device.example()
+    stored = device.draw()
+    assert stored.state == "recorded"
+    entries = device.ledger.entries()
+    assert [entry.about for entry in entries] == [f"release {stored.id}: m-epicrec, with noise"]
+    assert not [r for r in served.seen if r.method == "PUT"], "nothing is sent by drawing"
+    device.send(stored.id)
+    puts = [r for r in served.seen if r.method == "PUT"]
+    assert [r.content for r in puts] == [stored.payload]
+    rows = json.loads(stored.payload)
+    assert {row["Timestamp"] for row in rows} == {MOMENT}
+    assert {row["ItemId"] for row in rows} == set(stored.release.items)
+    assert {row.ItemId for row in served.held(device)} == set(stored.release.items)
+
+
+def test_resending_costs_nothing_and_changes_nothing(device: Device, served: Served) -> None:
+    device.example()
+    stored = device.draw()
+    for _ in range(3):
+        device.send(stored.id)
+    assert len(device.ledger.entries()) == 1
+    assert len(served.held(device)) == len(stored.release.items)
+    assert device.outlook().nothing_new
+
+
+def test_each_film_enters_one_draw(device: Device, films: Catalogue) -> None:
+    device.history.add([str(i) for i in films.item_ids[:30]])
+    first = device.draw()
+    assert device.outlook().counted == 30
+    device.history.add([str(i) for i in films.item_ids[30:35]])
+    outlook = device.outlook()
+    assert (outlook.fresh, outlook.counted) == (5, 30)
+    second = device.draw()
+    epsilons = [s.release.guarantee.epsilon for s in (first, second)]
+    assert device.ledger.total()["item"].epsilon == pytest.approx(max(epsilons))
+    device.draw(everything=True)
+    assert device.ledger.total()["item"].epsilon == pytest.approx(2 * max(epsilons))
+
+
+def test_two_draws_at_once_share_no_film(device: Device) -> None:
+    device.example()
+    device.registered()
+    with ThreadPoolExecutor(4) as pool:
+        drawn = list(pool.map(lambda _: device.draw().id, range(4)))
+    assert len(set(drawn)) == 1
+    assert len(device.ledger.entries()) == 1
+
+
+def test_withheld_names_and_titles_leave_nowhere(
+    device: Device, served: Served, films: Catalogue
+) -> None:
+    horror = ids_with(films, "Horror", 20)
+    device.history.add(horror + ids_without(films, "Horror", 30))
+    device.choose(Choice(overall=PERTURBED, exceptions={"Horror": NO}))
+    device.send(device.draw().id)
+    device.for_you()
+    device.refresh()
+    said = b"\n".join(
+        bytes(r.url.raw_path) + repr(r.headers.raw).encode() + r.content for r in served.seen
+    ).decode()
+    assert "watch" in said
+    secret = (device.account or {})["secret"]
+    keyed = {r.url.path.split("/")[2] for r in served.seen if r.headers.get("x-api-key") == secret}
+    assert keyed == {"feedback", "recommend"}, "the model is asked for without the key"
+    for category in films.categories:
+        assert category not in said, "no request names a category, withheld or not"
+    everything_horror = ids_with(films, "Horror", 10**6)
+    assert len(everything_horror) > 20
+    assert not [i for i in everything_horror if f'"{i}"' in said]
+    titles = [films.title_of(i) for i in everything_horror]
+    assert not [t for t in titles if len(t) > 4 and t in said]
+    # the same search does find what was sent
+    assert [i for i in ids_without(films, "Horror", 10**6) if f'"{i}"' in said]
+
+
+def test_requests_are_the_same_whatever_is_withheld(
+    tmp_path: Path, served: Served, films: Catalogue
+) -> None:
+    asked = []
+    for k, choice in enumerate((Choice(), Choice(exceptions={"Horror": NO, "War": ALL}))):
+        served.seen.clear()
+        device = Device(tmp_path / str(k), films, server=served.url, dial=served.dial)
+        device.example()
+        device.choose(choice)
+        device.send(device.draw().id)
+        name = (device.account or {})["user_id"]
+        asked.append([(r.method, str(r.url).replace(name, "me")) for r in served.seen])
+        device.close()
+    assert asked[0] == asked[1]
+
+
+def test_clear_items_are_disclosed(device: Device, films: Catalogue) -> None:
+    device.choose(Choice(overall=ALL))
+    device.history.add([str(i) for i in films.item_ids[:3]])
+    stored = device.draw()
+    assert stored.release.items == tuple(str(i) for i in films.item_ids[:3])
+    assert [entry.disclosure for entry in device.ledger.entries()] == [True]
+    device.send(stored.id)
+    odds = title_odds(films, device.releases.all(), str(films.item_ids[0]))
+    assert odds.sent_as_it_is
+    assert odds.after == 1
+    other = title_odds(films, device.releases.all(), str(films.item_ids[9]))
+    assert other.after == other.before
+
+
+def test_no_release_sends_nothing(device: Device) -> None:
+    device.choose(Choice(overall=NO))
+    device.example()
+    assert device.outlook().nothing_new
+    assert device.draw().payload == b"[]"
+
+
+def test_the_limit_refuses_and_forgets_the_draw(device: Device) -> None:
+    device.example()
+    device.choose(Choice(strength="weak"))
+    device.set_limit(1.0)
+    with pytest.raises(BudgetExceededError):
+        device.draw()
+    assert device.releases.all() == []
+    assert device.ledger.entries() == ()
+    assert device.outlook().counted == 0, "the films may enter another draw"
+    device.choose(Choice())
+    assert device.draw().state == "recorded"
+
+
+def test_d2p_is_a_second_mechanism(device: Device, films: Catalogue) -> None:
+    device.choose(Choice(exceptions={"Horror": NO}, mechanism=D2P_NAME))
+    device.history.add(ids_with(films, "Horror", 5) + ids_without(films, "Horror", 20))
+    stored = device.draw()
+    assert stored.release.method == "d2p"
+    assert sum(row["Value"] for row in stored.rows) == 20
+    assert not set(stored.release.items) & set(ids_with(films, "Horror", 10**6))
+    assert device.ledger.total()["item"].epsilon <= 3.0
+
+
+def test_what_can_be_learned_is_bounded(device: Device, films: Catalogue) -> None:
+    device.example()
+    device.send(device.draw().id)
+    sent = device.releases.all()
+    limit = SEpicRec(films).budget()
+    for item in films.item_ids[::40]:
+        odds = title_odds(films, sent, str(item))
+        ratio = (odds.after / (1 - odds.after)) / (odds.before / (1 - odds.before))
+        assert 1 <= ratio <= 2.718281828**limit * (1 + 1e-9)
+    views = category_views(films, sent, device.history.items(), dict(device.choice.levels(films)))
+    assert {view.name for view in views} == set(films.categories)
+    assert all(view.guess is not None for view in views)
+
+
+def test_a_lost_ledger_is_written_again_before_sending(device: Device) -> None:
+    device.example()
+    stored = device.draw()
+    (device.folder / "ledger.jsonl").unlink()
+    device.send(stored.id)
+    assert len(device.ledger.entries()) == 1
+
+
+def test_an_unreachable_server_leaves_the_release_to_be_sent(
+    tmp_path: Path, films: Catalogue, served: Served
+) -> None:
+    device = Device(tmp_path / "d", films, server=served.url)
+    device.example()
+    stored = device.draw()
+    device.use_server("http://127.0.0.1:9")
+    with pytest.raises(RemoteError, match="cannot be reached"):
+        device.send(stored.id)
+    assert device.releases.unsent()[0].id == stored.id
+    device.use_server(served.url)
+    device.send(stored.id)
+    assert device.releases.unsent() == []
+    device.close()
+
+
+def test_another_account_gets_the_same_films(device: Device, served: Served) -> None:
+    device.example()
+    stored = device.draw()
+    device.send(stored.id)
+    device.forget_there()
+    with pytest.raises(InputError, match="look at it again"):
+        device.send(stored.id)
+    again = device.send(stored.id)
+    assert again.user_id != stored.user_id
+    assert again.release.items == stored.release.items
+    assert {row.ItemId for row in served.held(device)} == set(stored.release.items)
+    assert len(device.ledger.entries()) == 1
+
+
+def test_scheduled_releases(device: Device, films: Catalogue) -> None:
+    moment = datetime.now(UTC)
+    assert not due(device, moment)
+    set_schedule(device, "weekly")
+    device.history.add([str(i) for i in films.item_ids[:10]])
+    assert not run_due(device, moment + timedelta(days=6))
+    assert run_due(device, moment + timedelta(days=8))
+    assert not run_due(device, moment + timedelta(days=9))
+    assert run_due(device, moment + timedelta(days=16)), "also when nothing is new"
+    assert [stored.state for stored in device.releases.all()] == ["sent", "sent"]
+    one = device.releases.all()[0].release.guarantee.epsilon
+    assert device.ledger.total()["item"].epsilon == pytest.approx(one)
+    with pytest.raises(InputError):
+        set_schedule(device, "hourly")
+
+
+# ---- crashes ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("point", ["before the ledger", "after the ledger", "after sending"])
+def test_a_crash_at_each_step(
+    tmp_path: Path, films: Catalogue, served: Served, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exception stands for the end of the process: nothing after it happens."""
+
+    class Crash(BaseException):
+        pass
+
+    def crash(*_: Any, **__: Any) -> Any:
+        raise Crash
+
+    device = Device(tmp_path / "d", films, server=served.url)
+    device.example()
+    with monkeypatch.context() as patch:
+        if point == "before the ledger":
+            patch.setattr("epicrec.privacy.Ledger.spend", crash)
+            with pytest.raises(Crash):
+                device.draw()
+        elif point == "after the ledger":
+            enter = Releases._enter
+
+            def enter_then_crash(self: Releases, stored: Any) -> None:
+                enter(self, stored)
+                raise Crash
+
+            patch.setattr(Releases, "_enter", enter_then_crash)
+            with pytest.raises(Crash):
+                device.draw()
+        else:
+            stored = device.draw()
+            put: Callable[..., None] = Remote.put_feedback
+
+            def put_then_crash(self: Remote, payload: bytes) -> None:
+                put(self, payload)
+                raise Crash
+
+            patch.setattr(Remote, "put_feedback", put_then_crash)
+            with pytest.raises(Crash):
+                device.send(stored.id)
+        assert point == "after sending" or device.releases.all() == [], "unseen until recorded"
+    device.close()
+    device = Device(tmp_path / "d", films, server=served.url)
+    assert len(device.ledger.entries()) == 1
+    (stored,) = device.releases.unsent()
+    device.send(stored.id)
+    assert {row.ItemId for row in served.held(device)} == set(stored.release.items)
+    assert len(device.ledger.entries()) == 1
+    device.close()
+
+
+CHILD = """
+import os, signal, sys, time
+from pathlib import Path
+from epicrec.client.choice import Choice
+from epicrec.client.device import Device
+from epicrec.client.matching import Matcher
+from epicrec.data.datasets import load_catalogue
+
+folder, url, phrase = Path(sys.argv[1]), sys.argv[2], sys.argv[3] or None
+films = load_catalogue("films")
+ids = [str(i) for i in films.item_ids]
+choice = Choice(strength="strongest")
+choice.perturber(films).release(ids[:9], choice.levels(films))  # compiled before the first fork
+matcher = Matcher(films)
+
+
+def live(out):
+    device = Device(folder, films, server=url, passphrase=phrase)
+    device._matcher = matcher
+    device.choose(choice)
+    k = device.history.count()
+    while True:
+        for stored in device.releases.unsent():
+            device.send(stored.id)
+        rows = "\\n".join(f'"{films.titles[j]}",5/31/2024' for j in range(k % 500, k % 500 + 6))
+        batch = device.read_file("NetflixViewingHistory.csv", f"Title,Date\\n{rows}".encode(), {})
+        if isinstance(batch, int):
+            entered = device.history.keep(batch, {})
+            os.write(out, f"kept {batch} {entered}\\n".encode())
+        stored = device.draw(scheduled=True)
+        os.write(out, f"drawn {stored.id}\\n".encode())
+        device.send(stored.id)
+        os.write(out, f"sent {stored.id}\\n".encode())
+        k += 3
+
+
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        live(sys.stdout.fileno())
+    time.sleep(float(line))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.write(sys.stdout.fileno(), b"killed\\n")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kills", "phrase"), [(50, ""), (15, "under a passphrase")])
+def test_kill_at_random_moments(
+    tmp_path: Path, films: Catalogue, served: Served, kills: int, phrase: str
+) -> None:
+    """While a client imports, keeps, draws and sends: kill -9, again and again."""
+    rng = random.Random(8)
+    folder = tmp_path / "d"
+    if phrase:
+        store = Store(folder)
+        store.seal(phrase)
+        store.close()
+    said: list[list[str]] = []
+    with subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(folder), served.url, phrase],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as parent:  # fmt: skip
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        for _ in range(kills):
+            parent.stdin.write(f"{rng.uniform(0, 0.4 if not phrase else 0.8):.4f}\n")
+            parent.stdin.flush()
+            while (line := parent.stdout.readline().split())[0] != "killed":
+                said.append(line)
+    device = Device(folder, films, server=served.url, passphrase=phrase or None)
+    stored = {one.id: one for one in device.releases.all()}
+    assert len(stored) >= 0.4 * kills, "the kills left time for some releases"
+    assert {line[1] for line in said if line[0] == "drawn"} <= set(stored), "nothing is lost"
+    sent = {line[1] for line in said if line[0] == "sent"}
+    assert {one.state for one in stored.values() if one.id in sent} <= {"sent"}
+    batches = {batch.id: batch.films for batch in device.history.batches()}
+    for line in said:
+        assert line[0] != "kept" or int(line[1]) not in batches or (
+            batches[int(line[1])] == int(line[2])
+        )  # fmt: skip
+    entered = [entry.about.split()[1].rstrip(":") for entry in device.ledger.entries()]
+    assert sorted(entered) == sorted(stored), "one entry for each release, and no other"
+    held = {row.ItemId for row in served.held(device)}
+    certain = {i for one in stored.values() if one.state == "sent" for i in one.release.items}
+    recorded = {i for one in stored.values() for i in one.release.items}
+    assert certain <= held <= recorded, "the server has what was sent, and nothing unrecorded"
+    for one in device.releases.unsent():
+        device.send(one.id)
+    assert {row.ItemId for row in served.held(device)} == recorded
+    device.close()
