@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,10 @@ def one_round() -> Iterator[tuple[dict[str, Any], str, Callable[[], None]]]:
         others = Ratings.from_table(simulate_table(VIEWERS), scale=Scale(1, 5, 1))
         write_dataset(Dataset("demo", others.with_items(films.item_ids), films), base / "data")
         report("simulating viewers", 1, 1)
-        with serving(base, epsilon=EPSILON, unit="user") as (url, admin):
+        with ExitStack() as stack:
+            url, admin = stack.enter_context(serving(base, epsilon=EPSILON, unit="user"))
             client, address = make_client(base / "device", server=url)
+            stack.callback(client.close)
             device = client.state.device
             assert device is not None  # a new folder has no passphrase
             device.example()

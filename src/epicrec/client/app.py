@@ -86,6 +86,10 @@ class Client(uvicorn.Server):
             super().run(sockets or [self._bound])
         finally:
             clock.stop()
-            self._bound.close()
-            if self.state.device is not None:
-                self.state.device.close()
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the port and the store; also for a client that never ran."""
+        self._bound.close()
+        if self.state.device is not None:
+            self.state.device.close()
