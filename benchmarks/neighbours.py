@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable
@@ -43,7 +42,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="ml-100k" if "ml-100k" in available() else "films")
     parser.add_argument("--times", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", module="implicit")  # it converts between its own formats
     histories = load_dataset(options.data).ratings.as_history()
@@ -53,12 +51,9 @@ def main() -> None:
         "implicit_seconds": best_of(options.times, lambda: implicits(histories)),
     }
     result["ratio"] = result["epicrec_seconds"] / result["implicit_seconds"]
-    if options.json:
-        print(json.dumps(result))
-    else:
-        print(f"item neighbours, fit and top 10 for all users of {options.data}")
-        for name, value in list(result.items())[1:]:
-            print(f"  {name:18} {value:.3f}")
+    print(f"item neighbours, fit and top 10 for all users of {options.data}")
+    for name, value in list(result.items())[1:]:
+        print(f"  {name:18} {value:.3f}")
 
 
 if __name__ == "__main__":

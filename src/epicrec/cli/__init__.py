@@ -1,0 +1,35 @@
+"""The door: `epicrec` with its sub-commands. Results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from epicrec._version import __version__
+from epicrec.cli import data, models, private, programs  # noqa: F401  (they add their commands)
+from epicrec.cli.app import app
+from epicrec.cli.output import err
+from epicrec.errors import EpicrecError, InputError
+
+__all__ = ["app", "main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; exit 0 when done, 2 on bad input, 1 on anything that failed."""
+    try:
+        app(args=None if arguments is None else list(arguments))
+    except EpicrecError as error:
+        err.print(f"epicrec: {error}", markup=False, soft_wrap=True)
+        sys.exit(2 if isinstance(error, InputError) else 1)
+
+
+@app.callback(invoke_without_command=True)
+def top(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        print(f"epicrec {__version__}")
+        raise typer.Exit

@@ -1,0 +1,94 @@
+"""`epicrec data`: look at, make and convert data sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from epicrec.cli.app import data_app
+from epicrec.cli.output import (
+    Json,
+    ScaleOption,
+    err,
+    load_data,
+    out,
+    print_figures,
+    print_table,
+    progress,
+    show,
+)
+
+
+@data_app.command("list")
+def data_list(as_json: Json = False) -> None:
+    """Name the data sets that can be loaded here."""
+    from epicrec.data import EMBEDDED, available
+
+    found = {name: str(path) if path else "embedded" for name, path in available().items()}
+    rows = [{"name": name, "where": where} for name, where in found.items()]
+    show({"datasets": rows}, as_json, lambda: print_table("Data sets", rows))
+    if not as_json and len(found) == 1:
+        err.print(
+            f"only {EMBEDDED!r} is here; set EPICREC_DATA to a folder of data sets to add more"
+        )
+
+
+@data_app.command("describe")
+def data_describe(
+    data: Annotated[str, typer.Argument(help="A data set's name, a folder, or a ratings file.")],
+    scale: ScaleOption = None,
+    as_json: Json = False,
+) -> None:
+    """Size, scale and shape of a data set."""
+    from epicrec.data import describe
+
+    figures = describe(load_data(data, scale))
+    show(figures, as_json, lambda: print_figures(figures))
+
+
+@data_app.command("simulate")
+def data_simulate(
+    folder: Annotated[Path, typer.Argument(help="Where ratings.parquet and items.parquet go.")],
+    users: Annotated[int, typer.Option(help="How many viewers.")] = 1000,
+    items: Annotated[
+        int | None, typer.Option(help="How many items; the embedded films if not given.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same viewers.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Make up viewers with tastes and write their ratings, in constant memory."""
+    from epicrec.data.simulate import write_simulation
+    from epicrec.progress import report
+
+    with progress():
+        ratings = write_simulation(
+            folder,
+            users=users,
+            items=items,
+            seed=seed,
+            progress=lambda done, total: report("simulating viewers", done, total),
+        )
+    figures = {"folder": str(folder), "users": users, "ratings": ratings}
+    show(figures, as_json, lambda: out.print(f"wrote {ratings:,} ratings to {folder}"))
+
+
+@data_app.command("convert")
+def data_convert(
+    data: Annotated[str, typer.Argument(help="A data set's name, a folder, or a ratings file.")],
+    folder: Annotated[Path, typer.Argument(help="Where the converted data set goes.")],
+    scale: ScaleOption = None,
+    mapped: Annotated[
+        bool, typer.Option("--mapped", help="Memory-mapped columns, which open at once.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a data set in any known format as Parquet, or as memory-mapped columns."""
+    from epicrec.data.datasets import write_dataset
+
+    dataset = load_data(data, scale)
+    with progress():
+        write_dataset(dataset, folder, mapped=mapped)
+    figures = {"folder": str(folder), "ratings": len(dataset.ratings), "mapped": mapped}
+    show(figures, as_json, lambda: out.print(f"wrote {len(dataset.ratings):,} ratings to {folder}"))

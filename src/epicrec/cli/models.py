@@ -1,0 +1,177 @@
+"""`epicrec evaluate, methods, fit, recommend`: learn, measure and rank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from epicrec.cli.app import app
+from epicrec.cli.output import (
+    AsPublished,
+    Data,
+    Delta,
+    Epsilon,
+    FeedbackOption,
+    Json,
+    ScaleOption,
+    Set,
+    Unit,
+    load_data,
+    load_items,
+    out,
+    print_table,
+    progress,
+    read_settings,
+    show,
+)
+from epicrec.errors import InputError
+
+
+@app.command()
+def evaluate(
+    method: Annotated[str, typer.Argument(help="A method; 'epicrec methods' lists them.")],
+    data: Data = "films",
+    protocol: Annotated[str, typer.Option(help="How it is measured: rating, topn, ….")] = "rating",
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    unit: Unit = None,
+    feedback: FeedbackOption = None,
+    as_published: AsPublished = False,
+    test_fraction: Annotated[float, typer.Option(help="The share that is held out.")] = 0.2,
+    seed: Annotated[int, typer.Option(help="Fixes the split and, in experiments, the noise.")] = 0,
+    n: Annotated[int, typer.Option("-n", help="The length of the lists.")] = 10,
+    relevant_from: Annotated[
+        float | None, typer.Option(help="Only held-out ratings from here on count as relevant.")
+    ] = None,
+    max_users: Annotated[
+        int | None, typer.Option(help="Judge the lists of so many users, drawn at random.")
+    ] = None,
+    settings: Set = None,
+    scale: ScaleOption = None,
+    as_json: Json = False,
+) -> None:
+    """Fit a method on one part of a data set and measure it on the other."""
+    from epicrec.evaluate import evaluate as run
+
+    with progress():
+        result = run(
+            method,
+            load_data(data, scale),
+            protocol=protocol,
+            test_fraction=test_fraction,
+            seed=seed,
+            n=n,
+            relevant_from=relevant_from,
+            max_users=max_users,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            feedback=feedback,
+            as_published=as_published or None,
+            settings=read_settings(settings),
+        )
+
+    def plain() -> None:
+        print_table(f"{method} on {result.data}, protocol {protocol}", [dict(result.metrics)])
+        out.print(f"Guarantee: {result.guarantee}")
+        spent = ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items())
+        out.print(f"Time: {spent}. Peak memory: {result.peak_rss_mb:,.0f} MB")
+
+    show(result.to_dict(), as_json, plain)
+
+
+@app.command()
+def methods(as_json: Json = False) -> None:
+    """List the methods."""
+    from epicrec.models import MODELS, PRIVATE, model_class
+
+    rows = []
+    for name in MODELS:
+        first = (model_class(name).__doc__ or "").strip().split("\n")[0]
+        rows.append({"method": name, "with --epsilon": PRIVATE.get(name, ""), "what": first})
+    show({"methods": rows}, as_json, lambda: print_table("Methods", rows))
+
+
+@app.command()
+def fit(
+    method: Annotated[str, typer.Argument(help="A method; 'epicrec methods' lists them.")],
+    model: Annotated[Path, typer.Argument(help="The file to write, such as model.npz.")],
+    data: Data = "films",
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    unit: Unit = None,
+    feedback: FeedbackOption = None,
+    as_published: AsPublished = False,
+    settings: Set = None,
+    scale: ScaleOption = None,
+    as_json: Json = False,
+) -> None:
+    """Fit a method on a whole data set and save the model."""
+    from epicrec.evaluate import make_model
+
+    with progress():
+        fitted = make_model(
+            method,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            feedback=feedback,
+            as_published=as_published or None,
+            settings=read_settings(settings),
+        ).fit(load_data(data, scale).ratings)
+        fitted.save(model)
+    result = {"model": str(model), "method": method, "guarantee": fitted.guarantee.to_dict()}
+    show(result, as_json, lambda: out.print(f"wrote {model}. Guarantee: {fitted.guarantee}"))
+
+
+@app.command()
+def recommend(
+    model: Annotated[Path, typer.Argument(help="A model that 'epicrec fit' wrote.")],
+    history: Annotated[
+        Path, typer.Option("--history", help="A CSV with item_id and, for ratings, rating.")
+    ],
+    n: Annotated[int, typer.Option("-n", help="How many items.")] = 10,
+    category: Annotated[str | None, typer.Option(help="Only items of this category.")] = None,
+    catalogue: Annotated[
+        str, typer.Option(help="Titles and categories: a data set's name, a folder or a file.")
+    ] = "films",
+    as_json: Json = False,
+) -> None:
+    """Rank items for one history with a saved model. The history stays on this machine."""
+    import pyarrow as pa
+
+    from epicrec.data import Catalogue
+    from epicrec.data.formats import read_ratings_table
+    from epicrec.models import load
+
+    fitted = load(model)
+    items: Catalogue = load_items(catalogue)
+    seen = read_ratings_table(history)
+    if "user_id" not in seen.column_names:
+        seen = seen.append_column("user_id", pa.array([0] * len(seen)))
+    allowed = None
+    if category is not None:
+        if category not in items.categories:
+            raise InputError(
+                f"the catalogue has no category {category!r}; it has {', '.join(items.categories)}"
+            )
+        column = items.categories.index(category)
+        allowed = items.item_ids[items.matrix[:, [column]].toarray().ravel() > 0]
+    rows = [
+        {
+            "rank": row["rank"],
+            "item_id": row["item_id"],
+            "title": items.title_of(row["item_id"]),
+            "score": round(row["score"], 4),
+        }
+        for row in fitted.recommend(seen, n=n, items=allowed).to_pylist()
+    ]
+    result = {"items": rows, "guarantee": fitted.guarantee.to_dict()}
+
+    def plain() -> None:
+        print_table("For you" if category is None else f"For you: {category}", rows)
+        out.print(f"Guarantee to the people the model was learned from: {fitted.guarantee}")
+
+    show(result, as_json, plain)

@@ -1,0 +1,135 @@
+"""What the commands share: options, loading, and results on stdout with all else on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from epicrec.errors import InputError
+
+out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+err = Console(stderr=True, highlight=False)
+
+Json = Annotated[
+    bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")
+]
+Data = Annotated[
+    str, typer.Option("--data", "-d", help="A data set's name, a folder, or a ratings file.")
+]
+ScaleOption = Annotated[
+    str | None,
+    typer.Option("--scale", help="The rating scale low:high:step, where it is not known."),
+]
+Epsilon = Annotated[
+    float | None, typer.Option("--epsilon", "-e", help="Privacy budget ε; without it, not private.")
+]
+Delta = Annotated[float | None, typer.Option("--delta", help="δ, for Gaussian noise.")]
+Unit = Annotated[
+    str | None, typer.Option("--unit", help="What is hidden: a 'rating' or a whole 'user'.")
+]
+FeedbackOption = Annotated[
+    str | None,
+    typer.Option("--feedback", help="'explicit' (ratings) or 'implicit' (what was seen)."),
+]
+AsPublished = Annotated[
+    bool, typer.Option("--as-published", help="The paper's own version, with its flaws.")
+]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", help="A further setting of the method, key=value.")
+]
+
+
+def needs(extra: str, *modules: str) -> None:
+    """Say what to install where an extra's libraries are absent."""
+    from importlib.util import find_spec
+
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"this needs {', '.join(missing)}; install them with pip install 'epicrec[{extra}]'"
+        )
+
+
+def load_data(data: str, scale: str | None) -> Any:
+    from epicrec.data import Scale, load_dataset
+
+    return load_dataset(data, scale=Scale.parse(scale) if scale else None)
+
+
+def load_items(name: str) -> Any:
+    from epicrec.data.datasets import load_catalogue
+
+    return load_catalogue(name)
+
+
+def read_settings(pairs: list[str] | None) -> dict[str, Any]:
+    """`key=value` with the value read as JSON where it is JSON, as text otherwise."""
+    settings = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"cannot read --set {pair!r}; write key=value")
+        try:
+            settings[key] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[key] = value
+    return settings
+
+
+def show(result: Mapping[str, Any], as_json: bool, plain: Any) -> None:
+    if as_json:
+        print(json.dumps(result, default=str))
+    else:
+        plain()
+
+
+def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    out.print(title, markup=False)
+    table = Table()
+    for name in rows[0] if rows else ():
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*(_text(value) for value in row.values()))
+    out.print(table)
+
+
+def print_figures(figures: Mapping[str, Any]) -> None:
+    for name, value in figures.items():
+        if value is not None:
+            out.print(f"{name.replace('_', ' '):20} {_text(value)}", markup=False)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return f"{value:,}" if abs(value) >= 10_000 else str(value)  # a year has no comma
+
+
+@contextmanager
+def progress() -> Iterator[None]:
+    """A bar on stderr for whatever reports how far it is."""
+    from rich.progress import Progress, TimeElapsedColumn
+
+    from epicrec.progress import listening
+
+    tasks: dict[str, Any] = {}
+    with Progress(
+        *Progress.get_default_columns(), TimeElapsedColumn(), console=err, transient=True
+    ) as bar:
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total)
+
+        with listening(show):
+            yield

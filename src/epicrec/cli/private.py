@@ -1,0 +1,154 @@
+"""`epicrec perturb, reproduce, audit`: what leaves a device, and whether the claims hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from epicrec.cli.app import app
+from epicrec.cli.output import (
+    AsPublished,
+    Json,
+    Set,
+    load_items,
+    out,
+    print_table,
+    progress,
+    read_settings,
+    show,
+)
+from epicrec.errors import InputError
+
+
+@app.command()
+def perturb(
+    method: Annotated[
+        str, typer.Argument(help="s-epicrec (one level), m-epicrec (several) or d2p.")
+    ],
+    history: Annotated[Path, typer.Option("--history", help="A CSV with the column item_id.")],
+    catalogue: Annotated[
+        str, typer.Option(help="A data set's name, a folder, or a file: item_id, title, genres.")
+    ] = "films",
+    level: Annotated[
+        str | None,
+        typer.Option(help="For all: no release, perturbed release (the default), all release."),
+    ] = None,
+    levels: Annotated[
+        Path | None, typer.Option(help="A TOML or JSON file of category = level, for m-epicrec.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", "-e", help="ε; without it, the quantified one.")
+    ] = None,
+    as_published: AsPublished = False,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Record the release in this ledger before it is shown.")
+    ] = None,
+    limit: Annotated[float, typer.Option(help="The ε that the ledger allows in all.")] = 1.0,
+    seed: Annotated[
+        int | None, typer.Option(help="For experiments: repeatable, and so not private.")
+    ] = None,
+    settings: Set = None,
+    as_json: Json = False,
+) -> None:
+    """Alter a history on this machine: what would be sent instead of it, and what it costs."""
+    from epicrec.data.formats import read_ratings_table
+    from epicrec.perturb import make_perturber, release_through
+    from epicrec.privacy import Ledger
+
+    items = load_items(catalogue)
+    options = {"epsilon": epsilon, "as_published": as_published, **read_settings(settings)}
+    perturber = make_perturber(method, items, **options)
+    seen = read_ratings_table(history)
+    chosen: Any = level or "perturbed release"
+    if levels is not None:
+        chosen = dict.fromkeys(items.categories, chosen) | _read_levels(levels)
+    if ledger is None:
+        release = perturber.release(seen, chosen, seed=seed)
+    else:
+        release = release_through(Ledger(ledger, limit_epsilon=limit), perturber, seen, chosen)
+
+    def plain() -> None:
+        print_table(
+            "Would be sent", [{"item_id": i, "title": items.title_of(i)} for i in release.items]
+        )
+        out.print(f"Guarantee: {release.guarantee}", markup=False)
+        if ledger is None:
+            out.print("Not recorded in a ledger: another draw costs as much again.")
+
+    show(release.to_dict(), as_json, plain)
+
+
+def _read_levels(path: Path) -> dict[str, str]:
+    """Category → level from a TOML or JSON file."""
+    import tomllib
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        levels = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"cannot read the levels in {path}: {error}. Write TOML or JSON"
+        ) from error
+    if not isinstance(levels, dict) or not all(isinstance(v, str) for v in levels.values()):
+        raise InputError(f'{path}: write one line a category, such as Horror = "no release"')
+    return levels
+
+
+@app.command()
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="epicrec, mcsherry-mironov, d2p or yang.")],
+    folder: Annotated[Path, typer.Option("--out", help="Where tables and plots go.")] = Path("out"),
+    quick: Annotated[bool, typer.Option("--quick", help="Less data, fewer settings.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run a paper's experiments: its tables and figures, the paper's values beside ours."""
+    from epicrec.evaluate import reproduce as run
+
+    with progress():
+        tables = run(paper, folder, quick=quick)
+
+    def plain() -> None:
+        for name, rows in tables.items():
+            if isinstance(rows, list) and rows and isinstance(rows[0], Mapping):
+                print_table(name.replace("_", " "), rows)
+            else:
+                out.print(f"{name}: {rows}", markup=False)
+
+    show(tables, as_json, plain)
+
+
+@app.command()
+def audit(
+    method: Annotated[str, typer.Argument(help="A private method or mechanism.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="The ε it claims.")] = 1.0,
+    runs: Annotated[int | None, typer.Option(help="How often it is run on each input.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a mechanism many times on neighbouring inputs; exit 1 if it leaks more than it claims."""
+    from epicrec.evaluate import audit as run
+
+    with progress():
+        found = run(method, epsilon=epsilon, runs=runs)
+    holds = found.holds(epsilon)
+    result = {
+        "method": method,
+        "claimed": epsilon,
+        "lower_bound": found.lower_bound,
+        "holds": holds,
+    }
+    result |= {"confidence": found.confidence, "runs": found.runs, "event": found.event}
+
+    def plain() -> None:
+        verdict = "within the claim" if holds else "MORE THAN CLAIMED"
+        out.print(
+            f"{method} claims ε = {epsilon:g}; it is at least {found.lower_bound:.3f}: {verdict}"
+        )
+        out.print(f"({found.confidence:.0%} sure, {found.runs:,} runs each; {found.event})")
+
+    show(result, as_json, plain)
+    if not holds:
+        raise typer.Exit(1)

@@ -1,0 +1,189 @@
+"""`epicrec demo, client, serve, bench`: what runs for longer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from epicrec.cli.app import app
+from epicrec.cli.output import (
+    Data,
+    Json,
+    needs,
+    out,
+    print_figures,
+    print_table,
+    progress,
+    show,
+)
+from epicrec.errors import EpicrecError, InputError
+
+
+@app.command()
+def demo(
+    once: Annotated[
+        bool, typer.Option("--once", help="One round without a browser, then exit.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """The whole system on loopback with the embedded data: server, client, page."""
+    needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
+    from contextlib import ExitStack
+
+    from epicrec.demo import one_round
+
+    with ExitStack() as stack:
+        with progress():
+            result, address, serve_pages = stack.enter_context(one_round())
+        show(result, as_json, lambda: _show_demo(result))
+        if not once and not as_json and sys.stdout.isatty():
+            out.print(f"Open {address} (Ctrl-C ends it)", markup=False)
+            serve_pages()
+
+
+def _show_demo(result: Mapping[str, Any]) -> None:
+    history, sent = result["history"], result["release"]
+    print_table(
+        f"A viewer's history, which stays on the device (10 of {len(history)})", history[:10]
+    )
+    print_table(f"What was sent instead (10 of {len(sent['items'])})", sent["items"][:10])
+    out.print(f"Guarantee to the viewer: {sent['promise']}", markup=False)
+    rows = [{"row": name, "films": " · ".join(films)} for name, films in result["rows"].items()]
+    print_table("Recommended on the device, from the true history", rows)
+    out.print(
+        f"Guarantee to the people the model was learned from: {result['model']['promise']}",
+        markup=False,
+    )
+
+
+@app.command()
+def client(
+    server: Annotated[str, typer.Option(help="The recommender's address; kept for later.")] = "",
+    ca: Annotated[
+        Path | None, typer.Option(help="A certificate (PEM) to trust for that server.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where the history is kept; ~/.local/share/epicrec.")
+    ] = None,
+    catalogue: Annotated[
+        str, typer.Option(help="'films', or a list of films from MovieLens, IMDb or TMDB.")
+    ] = "films",
+    port: Annotated[int, typer.Option(help="The local port; 0 takes a free one.")] = 8377,
+    restore: Annotated[
+        Path | None, typer.Option(help="Everything from another machine, as exported there.")
+    ] = None,
+) -> None:
+    """Your history, how private to be, and recommendations: pages on this machine alone."""
+    needs("client", "fastapi", "jinja2", "httpx", "rapidfuzz")
+    from epicrec.client import run_client
+
+    run_client(
+        folder=folder,
+        server=server,
+        certificate=ca,
+        catalogue=catalogue,
+        port=port,
+        restore=restore,
+    )
+
+
+@app.command("client-quality")
+def client_quality(
+    data: Data = "films",
+    viewers: Annotated[int, typer.Option(help="How many people's clients.")] = 200,
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="ε of the item model.")] = 1.0,
+    unit: Annotated[
+        str, typer.Option(help="What the item model hides: 'rating' or 'user'.")
+    ] = "user",
+    seed: Annotated[int, typer.Option(help="Fixes the split and the people.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """What people get through running clients and a running server: nDCG@10 as a table."""
+    needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
+    from epicrec.client_quality import client_quality as run
+
+    with progress():
+        result = run(data, viewers=viewers, epsilon=epsilon, unit=unit, seed=seed)
+    show(result, as_json, lambda: print_table(f"nDCG@10, {result['data']}", result["table"]))
+
+
+@app.command()
+def serve(
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Settings as TOML; docs/server.md lists them.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="The folder of database, models, ledger and keys.")
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option(help="An SQLAlchemy URL, such as postgresql://…; else SQLite.")
+    ] = None,
+    catalogue: Annotated[
+        str | None, typer.Option(help="Items to start with: a data set's name, a folder or a file.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="The port to listen on; 8088.")] = None,
+    http: Annotated[
+        bool, typer.Option("--http", help="Plain HTTP instead of TLS, on loopback only.")
+    ] = False,
+    train_from: Annotated[
+        str | None, typer.Option(help="Publish an item model from this rating set, or 'store'.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Try everything a start needs, then exit.")
+    ] = False,
+    backup: Annotated[
+        Path | None, typer.Option(help="Copy everything into this new folder, then exit.")
+    ] = None,
+    restore: Annotated[
+        Path | None, typer.Option(help="Bring a backup into an empty server, then exit.")
+    ] = None,
+    purge: Annotated[
+        int | None, typer.Option(help="Forget users not seen for so many days, then exit.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run the recommender server until it is told to stop."""
+    needs("server", "fastapi", "sqlalchemy", "implicit")
+    from epicrec.server import serve as run
+
+    result = run(
+        config, check=check, backup=backup, restore=restore, purge=purge, data=data,
+        database=database, catalogue=catalogue, host=host, port=port, http=http or None,
+        train_from=train_from,
+    )  # fmt: skip
+    show(result, as_json, lambda: print_figures(result))
+
+
+@app.command()
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which benchmarks; all of them if none is named.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure speed beside peers, as ratios in one run."""
+    import subprocess
+
+    folder = Path(__file__).parents[3] / "benchmarks"
+    found = {path.stem: path for path in sorted(folder.glob("*.py"))}
+    chosen = names or [*found]
+    unknown = [name for name in chosen if name not in found]
+    if unknown or not found:
+        raise InputError(
+            f"there is no benchmark {unknown[0]!r}; choose from {', '.join(found)}"
+            if found
+            else "the benchmarks come with the source; run this in a checkout"
+        )
+    lines: dict[str, list[str]] = {}
+    for name in chosen:
+        command = [sys.executable, str(found[name])]
+        done = subprocess.run(command, stdout=subprocess.PIPE if as_json else None, text=True)
+        if done.returncode != 0:
+            raise EpicrecError(f"the benchmark {name} failed with status {done.returncode}")
+        lines[name] = (done.stdout or "").splitlines()
+    show({"benchmarks": lines}, as_json, lambda: None)
