@@ -127,7 +127,10 @@ def test_perturb_through_a_ledger(capsys, history, tmp_path) -> None:
 
 
 def test_audit_exits_1_where_the_claim_is_broken(capsys) -> None:
-    assert run_json(capsys, "audit", "dpi-avg", "--runs", "4000")["holds"]
+    code, out, _ = run(capsys, "audit", "dpi-avg", "--runs", "4000", "--json")
+    found = json.loads(out)
+    assert found["holds"] == (found["lower_bound"] <= 1) == (code == 0)
+    assert found["lower_bound"] < 1.2
     code, out, _ = run(capsys, "audit", "dpm-pcc", "--json")
     assert code == 1
     assert json.loads(out)["lower_bound"] > 1

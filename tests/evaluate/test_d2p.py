@@ -126,7 +126,8 @@ def test_jester_needs_enough_users(viewers: Ratings) -> None:
 def test_audit_stays_within_the_claim(method: str) -> None:
     result = audit_d2p(method, epsilon=2.0, runs=1000)
     assert result.lower_bound > 0.3
-    assert result.holds(2.0)
+    # fresh noise: a true ε of 2 is found just above 2 once in some hundred runs
+    assert result.holds(2.1)
 
 
 def test_audit_catches_a_mutant(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,7 +123,8 @@ def test_order_of_methods_on_simulated_viewers(watched: Dataset) -> None:
 @pytest.mark.parametrize("method", ["dpi-pcc", "dpm-avg", "pcc"])
 def test_claims_that_hold(method: str) -> None:
     result = audit_yang(method, epsilon=1.0)
-    assert result.holds(1.0)
+    # fresh noise: a true ε of 1 is found just above 1 once in some hundred runs
+    assert result.holds(1.1)
     assert result.lower_bound > 0.7, "an audit that sees nothing proves nothing"
 
 

@@ -156,10 +156,11 @@ def test_dpi_holds_its_claim_and_a_mutant_is_caught(monkeypatch: pytest.MonkeyPa
         ends = (DPI(STARS, epsilon=1.0).release(many(end)).ratings.values for end in (1.0, 5.0))
         return audit_epsilon(*ends).lower_bound
 
-    assert 0.8 < bound() <= 1.0
+    # fresh noise: a true ε of 1 is found just above 1 once in some hundred runs
+    assert 0.8 < bound() <= 1.1
     true_scale = dpi.laplace_scale
     monkeypatch.setattr(dpi, "laplace_scale", lambda s, e: true_scale(s, e) / 2)
-    assert bound() > 1.0
+    assert bound() > 1.1
 
 
 def cell_laws(mechanism: HidingDPI) -> np.ndarray:
@@ -218,11 +219,11 @@ def test_hiding_has_its_law_and_holds_its_claim(monkeypatch: pytest.MonkeyPatch)
     for ratings, law in ((unrated, laws[0]), (rated, laws[5])):
         seen = np.bincount(outputs(ratings) + 1, minlength=6)
         assert chisquare(seen, law * runs).pvalue > 1e-4
-    assert 0.5 < audit_epsilon(outputs(rated), outputs(unrated)).lower_bound <= 1.0
+    assert 0.5 < audit_epsilon(outputs(rated), outputs(unrated)).lower_bound <= 1.1
 
     true_chances = dpi.keeping_chances
     monkeypatch.setattr(dpi, "keeping_chances", lambda f, e, w: true_chances(f, 2.5 * e, 2.5 * w))
-    assert audit_epsilon(outputs(rated), outputs(unrated)).lower_bound > 1.0
+    assert audit_epsilon(outputs(rated), outputs(unrated)).lower_bound > 1.1
 
 
 def test_an_empty_history_may_send_fakes() -> None:
