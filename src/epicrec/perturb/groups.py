@@ -6,16 +6,21 @@ the public catalogue; from the cosine of private ratings only as the paper has i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from os import sched_getaffinity
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
+from epicrec.progress import report
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -23,6 +28,8 @@ Positions = npt.NDArray[np.int32]
 
 _LARGEST = 1 << 28  # members of all groups together: 1 GB
 _ROWS_AT_ONCE = 256
+_WORTH_THREADS = 1 << 26
+_STEPS = 10_000  # of similarity: two machines agree on whole ones
 _YEARS = 8.0  # years over which closeness falls by a factor e
 _BANDS = 10
 _WEIGHTS = {"categories": 0.7, "year": 0.3, "popularity": 0.3}
@@ -71,48 +78,59 @@ class PublicSimilarity:
 
     The weighted mean, over the features the catalogue has, of the cosine of the category rows
     (weight 0.7), exp(-|years apart| / 8) (0.3) and exp(-|popularity deciles apart|) (0.3). An item
-    that lacks a feature is 0 alike in it to any other. Rounded to 10⁻⁴, so that two machines agree.
+    that lacks a feature is 0 alike in it to any other. In whole steps of 10⁻⁴, so that two machines
+    agree.
+
+    `parts` holds for each feature the rows of Ψ's steps between its distinct values and all items,
+    and `codes` which of these rows an item has: Ψ of an item is the sum of its rows.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
-        self.n_items = len(catalogue)
-        categories = np.asarray(catalogue.matrix.todense(), np.float32)
-        norms = np.linalg.norm(categories, axis=1, keepdims=True)
-        self.categories = categories / np.maximum(norms, 1e-9)
-        self.closeness: list[tuple[float, npt.NDArray[np.intp], npt.NDArray[np.float32]]] = []
-        weights = {"categories": _WEIGHTS["categories"]} if self.categories.any() else {}
+        self.n_items = n = len(catalogue)
+        alike: list[tuple[float, Any, Any]] = []  # weight, similarity of distinct values, codes
+        table = np.asarray(catalogue.matrix.todense()) > 0
+        if table.any():
+            packed = np.ascontiguousarray(np.packbits(table, axis=1))
+            _, first, codes = np.unique(
+                packed.view(f"V{packed.shape[1]}").ravel(), return_index=True, return_inverse=True
+            )
+            rows = table[first].astype(np.float64)
+            rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+            alike.append((_WEIGHTS["categories"], rows @ rows.T, codes))
         if (catalogue.years > 0).any():
-            weights["year"] = _WEIGHTS["year"]
-            self._add("year", catalogue.years, catalogue.years > 0, _YEARS)
+            years = np.where(catalogue.years > 0, catalogue.years, -1)
+            alike.append((_WEIGHTS["year"], *_closeness(years, _YEARS)))
         popularity = catalogue.popularity
         if popularity is not None and len(np.unique(popularity)) > 1:
-            weights["popularity"] = _WEIGHTS["popularity"]
             ranks = np.argsort(np.argsort(popularity, kind="stable"), kind="stable")
-            self._add("popularity", ranks * _BANDS // len(ranks), popularity >= 0, 1.0)
-        total = sum(weights.values()) or 1.0
-        self.category_weight = weights.get("categories", 0.0) / total
-        self.closeness = [(weight / total, codes, table) for weight, codes, table in self.closeness]
-
-    def _add(self, name: str, values: Any, known: Any, scale: float) -> None:
-        distinct, codes = np.unique(np.where(known, values, -1), return_inverse=True)
-        table = np.exp(-np.abs(distinct[:, None] - distinct) / scale).astype(np.float32)
-        table[distinct == -1, :] = 0
-        table[:, distinct == -1] = 0
-        self.closeness.append((_WEIGHTS[name], codes, table))
+            bands = np.where(popularity >= 0, ranks * _BANDS // n, -1)
+            alike.append((_WEIGHTS["popularity"], *_closeness(bands, 1.0)))
+        total = sum(weight for weight, _, _ in alike)
+        self.codes = np.array([codes.ravel() for _, _, codes in alike], np.int64).reshape(-1, n)
+        self.parts = tuple(
+            np.rint(_STEPS * weight / total * table).astype(np.int16)[:, codes]
+            for (weight, table, _), codes in zip(alike, self.codes, strict=True)
+        )
 
     @property
     def plain(self) -> bool:
         """Whether the catalogue says nothing by which items could be alike."""
-        return self.category_weight == 0 and not self.closeness
+        return not self.parts
 
     def rows(self, items: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Ψ between these items and all items; 1 between an item and itself."""
-        out: npt.NDArray[Any] = self.category_weight * (self.categories[items] @ self.categories.T)
-        for weight, codes, table in self.closeness:
-            out += weight * table[codes[items]][:, codes]
-        rounded = np.asarray(np.round(out, 4), np.float32)
-        rounded[np.arange(len(items)), items] = 1
-        return rounded
+        steps = np.zeros((len(items), self.n_items), np.int16)
+        for codes, part in zip(self.codes, self.parts, strict=True):
+            steps += part[codes[items]]
+        steps[np.arange(len(items)), items] = _STEPS
+        return np.asarray(steps / np.float32(_STEPS))
+
+
+def _closeness(values: npt.NDArray[Any], scale: float) -> tuple[Floats, npt.NDArray[np.intp]]:
+    """exp(-|a - b| / scale) between the distinct values, 0 where one is -1 (unknown)."""
+    distinct, codes = np.unique(values, return_inverse=True)
+    table = np.exp(-np.abs(distinct[:, None] - distinct) / scale)
+    return table * np.outer(distinct >= 0, distinct >= 0), codes
 
 
 def distance(similarity: npt.NDArray[Any]) -> Floats:
@@ -129,34 +147,101 @@ def distance(similarity: npt.NDArray[Any]) -> Floats:
 def public_groups(catalogue: Catalogue, lam: float, floor: int) -> Groups:
     """Groups of exactly `floor` items: a sample of those within `lam`, or the nearest.
 
-    Groups of one size waste nothing where ε is ruled by the smallest. Sampling (by a fixed hash of
-    the pair) instead of taking the nearest gives items with like features different groups, so what
-    they stand for can still be told apart on average. Rows are made a few at a time.
+    Groups of one size waste nothing where ε is ruled by the smallest. Sampling (a walk over the
+    catalogue, from a start and by a stride that a hash of the item gives) instead of taking the
+    nearest gives items with like features different groups, so what they stand for can still be
+    told apart on average. Time is items × the items looked at, memory items × floor.
     """
     n = len(catalogue)
     floor = min(floor, n)
     _check_members(n * floor)
     similarity = PublicSimilarity(catalogue)
+    parts = similarity.parts or (np.zeros((1, n), np.int16),)
+    codes = similarity.codes if similarity.parts else np.zeros((1, n), np.int64)
+    starts = np.cumsum([0, *(len(part) for part in parts)])[:-1]
+    rows, at = np.concatenate(parts), (codes + starts[:, None]).T.copy()
+    least = int(np.ceil(_STEPS / (1 + lam)))
     members = np.empty((n, floor), np.int32)
-    for start in range(0, n, _ROWS_AT_ONCE):
-        items = np.arange(start, min(start + _ROWS_AT_ONCE, n))
-        alike = similarity.rows(items)
-        chance = _pair_hash(items, n)
-        key = np.where(alike >= np.float32(1 / (1 + lam)), chance, 2 - alike + 1e-6 * chance)
-        key[np.arange(len(items)), items] = -1
-        nearest = np.argpartition(key, floor - 1, axis=1)[:, :floor]
-        members[items] = np.sort(nearest, axis=1)
+    _in_threads(lambda first, last: _walk(first, last, least, rows, at, members), n, n * n)
     return Groups(np.arange(n + 1, dtype=np.int64) * floor, members.ravel())
 
 
-def _pair_hash(rows: npt.NDArray[Any], n: int) -> npt.NDArray[np.float32]:
-    """A number in [0, 1) for each pair, the same everywhere and for ever (splitmix64)."""
-    x: Any = (rows.astype(np.uint64)[:, None] << np.uint64(32)) + np.arange(n, dtype=np.uint64)
+@numba.njit(nogil=True, cache=True)
+def _walk(first: int, last: int, least: int, rows: Any, at: Any, members: Any) -> None:
+    """Fill the groups of some items; `rows[at[i]]` sum to the steps of Ψ of item i."""
+    n, floor = len(at), members.shape[1]
+    rest, rest_items = np.empty(n, np.int32), np.empty(n, np.int32)
+    counts = np.empty(least, np.int32)
+    for i in range(first, last):
+        word = _mixed(np.uint64(i))
+        j, stride = np.int64(word % np.uint64(n)), 1
+        if n > 2:
+            stride += np.int64(_mixed(word) % np.uint64(n - 1))
+            while _common_divisor(stride, n) > 1:
+                stride = stride % (n - 1) + 1
+        members[i, 0] = i
+        size, others = 1, 0
+        for _ in range(n):
+            if size == floor:
+                break
+            if j != i:
+                steps = 0
+                for part in range(at.shape[1]):
+                    steps += rows[at[i, part], j]
+                near = np.int64(steps >= least)  # no branch: it would be mispredicted
+                members[i, size] = rest_items[others] = j
+                rest[others] = steps
+                size += near
+                others += 1 - near
+            j += stride
+            if j >= n:
+                j -= n
+        if size < floor:  # fill up with the nearest of the others
+            counts[:] = 0
+            for k in range(others):
+                counts[rest[k]] += 1
+            worst, better = least, size
+            while better < floor:
+                worst -= 1
+                better += counts[worst]
+            for k in range(others):
+                if rest[k] > worst:
+                    members[i, size] = rest_items[k]
+                    size += 1
+            for k in range(others):
+                if size < floor and rest[k] == worst:
+                    members[i, size] = rest_items[k]
+                    size += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _mixed(x: Any) -> Any:
+    """A word that looks random, the same everywhere and for ever (splitmix64)."""
     x += np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    x = (x ^ (x >> np.uint64(31))) >> np.uint64(40)
-    return np.asarray(x / np.float64(1 << 24), np.float32)
+    return x ^ (x >> np.uint64(31))
+
+
+@numba.njit(nogil=True, cache=True)
+def _common_divisor(a: int, b: int) -> int:
+    while b:
+        a, b = b, a % b
+    return a
+
+
+def _in_threads(work: Callable[[int, int], object], n: int, cost: int) -> list[Any]:
+    """`work` on spans of 0 … n, in order; on all processors where that pays."""
+    spans = [(first, min(first + _ROWS_AT_ONCE, n)) for first in range(0, n, _ROWS_AT_ONCE)]
+    if cost < _WORTH_THREADS:
+        return [work(0, n)]
+    with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
+        tasks = [(last, pool.submit(work, first, last)) for first, last in spans]
+        out = []
+        for last, task in tasks:
+            out.append(task.result())
+            report("grouping items", last, n)
+    return out
 
 
 # ---- from private ratings, as published -----------------------------------------------------
@@ -168,23 +253,125 @@ def cosine_groups(ratings: Ratings, lam: float, *, neighbours: int = 0, floor: i
     With `neighbours` = K the group is joined with the K groups that share most items with it
     (Definition 4). A `floor` fills small groups up with the nearest items. **Made from private
     ratings and not itself private**: the paper's proof takes the groups for public.
+
+    Items are taken from the most rated on. As n_ij ≤ min(n_i, n_j), two within λ have counts with
+    a ratio of at least 1/(1+λ)², so others are not looked at. Time is at most Σ_u n_u²/2.
     """
-    seen = ratings.as_history().csr().astype(np.float64)
-    norms = np.sqrt(ratings.item_counts)
-    columns = seen.tocsc()
-    members: list[npt.NDArray[np.int32]] = []
-    for start in range(0, ratings.n_items, _ROWS_AT_ONCE):
-        items = np.arange(start, min(start + _ROWS_AT_ONCE, ratings.n_items))
-        alike = (columns[:, items].T @ seen).toarray()
-        alike /= np.maximum(norms[items, None] * norms, 1e-12)
-        alike[np.arange(len(items)), items] = 2
-        near = alike >= 1 / (1 + lam) - 1e-12  # Λ ≤ λ
-        for row in np.flatnonzero(near.sum(axis=1) < floor):
-            near[row, np.argsort(-alike[row], kind="stable")[:floor]] = True
-        members.extend(np.flatnonzero(row).astype(np.int32) for row in near)
-        _check_members(sum(len(m) for m in members))
-    groups = _grouped(members)
+    n = ratings.n_items
+    order = np.argsort(-ratings.item_counts, kind="stable")
+    rank = np.empty(n, np.int64)
+    rank[order] = np.arange(n)
+    events = _by_rank(ratings.indptr, ratings.items, rank)
+    norms = np.sqrt(ratings.item_counts[order])
+    least = 1 / (1 + lam) - 1e-12  # Λ ≤ λ
+    found = _in_threads(
+        lambda first, last: _near_pairs(first, last, least, norms, ratings.indptr, *events),
+        n,
+        int(np.sum(ratings.user_counts.astype(np.int64) ** 2)),
+    )
+    _check_members(n + 2 * sum(len(one) for one, _ in found))
+    one, other = (np.concatenate(side) for side in zip(*found, strict=True))
+    groups = _both_ways(order, one, other)
+    if floor > 1:
+        groups = _filled_up(groups, ratings, floor)
     return with_neighbours(groups, neighbours) if neighbours else groups
+
+
+@numba.njit(nogil=True, cache=True)
+def _by_rank(indptr: Any, items: Any, rank: Any) -> Any:
+    """Who has the item of each rank; histories by rank; the place there of each (item, user)."""
+    starts = np.zeros(len(rank) + 1, np.int64)
+    for event in range(len(items)):
+        starts[rank[items[event]] + 1] += 1
+    starts = np.cumsum(starts)
+    raters, at = np.empty(len(items), np.int32), starts[:-1].copy()
+    for user in range(len(indptr) - 1):
+        for event in range(indptr[user], indptr[user + 1]):
+            r = rank[items[event]]
+            raters[at[r]] = user
+            at[r] += 1
+    histories, places = np.empty(len(items), np.uint32), np.empty(len(items), np.int64)
+    free = indptr[:-1].copy()
+    for r in range(len(rank)):
+        for event in range(starts[r], starts[r + 1]):
+            user = raters[event]
+            histories[free[user]], places[event] = r, free[user]
+            free[user] += 1
+    return starts, raters, histories, places
+
+
+@numba.njit(nogil=True, cache=True)
+def _near_pairs(
+    first: int, last: int, least: float, norms: Any, indptr: Any, starts: Any, raters: Any,
+    histories: Any, places: Any,
+) -> Any:  # fmt: skip
+    """The pairs of ranks i < j with n_ij ≥ least·norm_i·norm_j, for i in a span."""
+    n = len(norms)
+    together = np.zeros(n, np.int32)
+    one, other = np.empty(1 << 12, np.int32), np.empty(1 << 12, np.int32)
+    size = 0
+    for i in range(first, last):
+        need = least * norms[i]
+        stop = n  # the first rank with too few ratings
+        low = i + 1
+        while low < stop:
+            middle = (low + stop) // 2
+            if norms[middle] >= need:
+                low = middle + 1
+            else:
+                stop = middle
+        for event in range(starts[i], starts[i + 1]):
+            at, end = np.uint64(places[event] + 1), np.uint64(indptr[raters[event] + 1])
+            while at < end and histories[at] < stop:
+                together[histories[at]] += 1
+                at += np.uint64(1)
+        for j in range(i + 1, stop):
+            if together[j] > 0 and together[j] >= need * norms[j]:
+                if size == len(one):
+                    one, other = np.append(one, one), np.append(other, other)
+                one[size], other[size] = i, j
+                size += 1
+            together[j] = 0
+    return one[:size], other[:size]
+
+
+@numba.njit(nogil=True, cache=True)
+def _rows_of_pairs(order: Any, one: Any, other: Any) -> Any:
+    n = len(order)
+    indptr = np.zeros(n + 1, np.int64)
+    indptr[1:] = 1
+    for pair in range(len(one)):
+        indptr[order[one[pair]] + 1] += 1
+        indptr[order[other[pair]] + 1] += 1
+    indptr = np.cumsum(indptr)
+    items, free = np.empty(indptr[n], np.int32), indptr[:-1].copy()
+    for i in range(n):
+        items[free[i]] = i
+        free[i] += 1
+    for pair in range(len(one)):
+        i, j = order[one[pair]], order[other[pair]]
+        items[free[i]], items[free[j]] = j, i
+        free[i] += 1
+        free[j] += 1
+    return indptr, items
+
+
+def _both_ways(order: Any, one: Any, other: Any) -> Groups:
+    """Each item with those it is paired with; pairs are given once, by rank."""
+    return Groups(*_rows_of_pairs(order, one, other))
+
+
+def _filled_up(groups: Groups, ratings: Ratings, floor: int) -> Groups:
+    """Groups below the floor get the items nearest by cosine as well."""
+    seen = ratings.as_history().csr().astype(np.float64)
+    norms = np.maximum(np.sqrt(ratings.item_counts), 1e-12)
+    members = [groups.members(item) for item in range(len(groups))]
+    for item in np.flatnonzero(groups.sizes < floor):
+        raters = np.asarray(seen[:, [item]].todense()).ravel()
+        alike = (raters @ seen) / norms
+        alike[members[item]] = np.inf
+        members[item] = np.argsort(-alike, kind="stable")[:floor].astype(np.int32)
+    return _grouped(members)
 
 
 def with_neighbours(groups: Groups, k: int) -> Groups:

@@ -16,6 +16,7 @@ from functools import cached_property
 from math import inf, log, log1p
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lu_factor, lu_solve
@@ -180,16 +181,10 @@ class Channel:
         The first word is the profiler's (keep?), the second the selector's (any item or the
         group?), the third the place among the candidates, refused where it would favour some.
         """
-        keep = words[0] >> np.uint64(1) < np.uint64(round(self.p_star * _ONE))
-        anywhere = words[1] >> np.uint64(1) < np.uint64(round(self.p * _ONE))
-        count = np.where(anywhere, self.n_items, self.groups.sizes[items]).astype(np.uint64)
-        top = np.uint64(2**64 - 1)
-        fair = words[2] <= top - (top % count + np.uint64(1)) % count
-        place = (words[2] % count).astype(np.int64)
-        start = self.groups.indptr[items]
-        member = self.groups.items[np.where(anywhere, start, start + place)]
-        drawn = np.where(anywhere, place, member)
-        return np.where(keep, items, np.where(fair, drawn, -1))
+        out = np.empty(len(items), np.int64)
+        keep, anywhere = (np.uint64(round(share * _ONE)) for share in (self.p_star, self.p))
+        _substitute(items, words, keep, anywhere, self.groups.indptr, self.groups.items, out)
+        return out
 
     # ---- undoing it on average ------------------------------------------------------------------
 
@@ -296,6 +291,30 @@ class Posterior:
     @property
     def _safe(self) -> Floats:
         return np.maximum(self.released, 1e-300)
+
+
+@numba.njit(nogil=True, cache=True)
+def _substitute(
+    items: Any, words: Any, keep: Any, anywhere: Any, indptr: Any, members: Any, out: Any
+) -> None:
+    """Lemire's draw among `count`: the high half of word·count, of 32 bits of the third word."""
+    half, low = np.uint64(32), np.uint64(2**32 - 1)
+    for at in range(len(items)):
+        item = items[at]
+        if words[0, at] >> np.uint64(1) < keep:
+            out[at] = item
+            continue
+        all_items = words[1, at] >> np.uint64(1) < anywhere
+        start = indptr[item]
+        count = np.uint64(len(indptr) - 1 if all_items else indptr[item + 1] - start)
+        product = (words[2, at] >> half) * count
+        place = np.int64(product >> half)
+        if product & low < count and product & low < (low + np.uint64(1)) % count:
+            out[at] = -1
+        elif all_items:
+            out[at] = place
+        else:
+            out[at] = members[start + place]
 
 
 def _identity(n: int) -> Any:
