@@ -25,7 +25,9 @@ import numpy as np
 
 from epicrec.data import Scale, available, load_dataset
 from epicrec.evaluate.d2p import PAPER, jester
-from epicrec.models.alterego import D2PItems, D2PUserKNN, alterego_matrix
+from epicrec.models.alterego import alterego_matrix
+from epicrec.models.alterego_items import D2PItems, D2PSvd
+from epicrec.models.alterego_users import D2PUserKNN
 from epicrec.models.covariance import CovarianceSVD
 from epicrec.perturb.d2p import make_channel
 from epicrec.perturb.groups import cosine_groups, public_groups
@@ -59,23 +61,24 @@ def row(name: str) -> dict[str, Any]:
 
     def published() -> object:
         channel = Channel(cosine_groups(history, 1.0), 0.5, 0.5)
-        return alterego_matrix(history, channel.draw(history.items))
+        return alterego_matrix(history, channel.draw(history.items), n)
 
     def public() -> object:
         public_groups.cache_clear()
         channel = Channel(public_groups(catalogue, 1.0, max(1, n // 20)), 0.5, 0.0)
-        return alterego_matrix(history, channel.draw(history.items))
+        return alterego_matrix(history, channel.draw(history.items), n)
 
     channel, _ = make_channel(catalogue, p=0.5)
     models = {
         "d2p": D2PUserKNN(p=0.5, catalogue=catalogue).fit(ratings),
         "i-d2p": D2PItems(p=0.5, catalogue=catalogue).fit(ratings),
+        "d2p-svd": D2PSvd(p=0.5, catalogue=catalogue).fit(ratings),
     }
     theirs = milliseconds(lambda: CovarianceSVD(as_published=True, theta=THETA).fit(whole), 3)
     ours = {
         "as published": milliseconds(published),
         "public groups": milliseconds(public),
-        "all AlterEgos": milliseconds(lambda: channel.draw(history.items)),
+        "all AlterEgos": milliseconds(lambda: channel.draw(history.items), n),
     }
     return {
         "data": name,

@@ -1,4 +1,4 @@
-"""D2P and i-D2P as recommenders: the contract, the correction against full matrices, upkeep."""
+"""Recommenders on AlterEgos: guarantees, the correction, upkeep, a server without histories."""
 
 from typing import Any
 
@@ -6,45 +6,28 @@ import numpy as np
 import pytest
 
 from contracts.guarantees import GuaranteeContract
-from contracts.recommenders import RecommenderContract
 from epicrec.data import Catalogue, Ratings, load_dataset, split_per_user
 from epicrec.errors import InputError
 from epicrec.evaluate import evaluate_topn
 from epicrec.models import load
-from epicrec.models.alterego import D2PItems, D2PUserKNN, aligned, alterego_matrix, item_vectors
+from epicrec.models.alterego import aligned, alterego_matrix
+from epicrec.models.alterego_items import D2PItems, D2PSvd
+from epicrec.models.alterego_users import D2PUserKNN
 from epicrec.models.bias import Popularity
+from epicrec.perturb.d2p import D2P, AlterEgoRelease, collected
 
 OPEN = {"p": 0.5, "p_star": 0.5, "seed": 3}
-
-
-class TestD2P(RecommenderContract):
-    model_type = D2PUserKNN
-    settings = OPEN
-
-
-class TestD2PUncorrected(RecommenderContract):
-    model_type = D2PUserKNN
-    settings = OPEN | {"correct": False}
-
-
-class TestItemD2P(RecommenderContract):
-    model_type = D2PItems
-    settings = OPEN
-
-
-class TestItemD2PUncorrected(RecommenderContract):
-    model_type = D2PItems
-    settings = OPEN | {"correct": False}
+EVERY = [D2PUserKNN, D2PItems, D2PSvd]
 
 
 class TestGuarantee(GuaranteeContract):
-    @pytest.fixture(params=[D2PUserKNN, D2PItems])
+    @pytest.fixture(params=EVERY)
     def guaranteed(self, request: Any, viewers: Ratings) -> Any:
         return request.param(p=0.6, p_star=0.01).fit(viewers)
 
 
 class TestGuaranteeAsPublished(GuaranteeContract):
-    @pytest.fixture(params=[D2PUserKNN, D2PItems])
+    @pytest.fixture(params=EVERY)
     def guaranteed(self, request: Any, viewers: Ratings) -> Any:
         return request.param(as_published=True).fit(viewers)
 
@@ -53,7 +36,7 @@ class TestGuaranteeAsPublished(GuaranteeContract):
         assert guaranteed.guarantee.epsilon == pytest.approx(guaranteed.channel.published_epsilon)
 
 
-@pytest.mark.parametrize("cls", [D2PUserKNN, D2PItems])
+@pytest.mark.parametrize("cls", EVERY)
 def test_epsilon_is_kept(cls: Any, viewers: Ratings, films: Catalogue) -> None:
     model = cls(epsilon=2.0, catalogue=films).fit(viewers)
     assert 1.99 < model.guarantee.epsilon <= 2.0 * (1 + 1e-9)
@@ -63,41 +46,7 @@ def test_epsilon_is_kept(cls: Any, viewers: Ratings, films: Catalogue) -> None:
         cls(epsilon=2.0, p=0.1, p_star=0.5).fit(viewers)
 
 
-def test_neighbours_against_full_matrices(viewers: Ratings) -> None:
-    """The corrected scores, written out with the posterior as a matrix and every x̂ held."""
-    model = D2PUserKNN(k=40, **OPEN).fit(viewers)
-    law, shares = model.channel.matrix(), model.shares_
-    posterior = shares[:, None] * law
-    posterior /= posterior.sum(axis=0)
-    expected = model.alteregos().toarray() @ posterior.T
-    centred = expected - expected.sum(axis=1, keepdims=True) * shares
-    seen = viewers.as_history().csr().toarray()
-    asked = seen - seen.sum(axis=1, keepdims=True) * shares
-    for user in (0, 17, 299):
-        weights = centred @ asked[user]
-        weights /= np.linalg.norm(centred, axis=1) * np.linalg.norm(asked[user])
-        weights[user] = 0
-        nearest = np.argsort(-weights)[:40]
-        wanted = weights[nearest] @ expected[nearest]
-        got = model._scores(viewers.as_history().users_at(np.array([user])))[0]
-        np.testing.assert_allclose(got, wanted, rtol=1e-8)
-
-
-def test_factors_against_a_full_decomposition(viewers: Ratings) -> None:
-    model = D2PItems(factors=5, **OPEN).fit(viewers)
-    law, shares = model.channel.matrix(), model.shares_
-    posterior = shares[:, None] * law
-    posterior /= posterior.sum(axis=0)
-    alteregos = alterego_matrix(viewers, model.channel.draw(viewers.items, seed=3))
-    expected = alteregos.toarray() @ posterior.T
-    counts = expected.sum(axis=1, keepdims=True)
-    matrix = (expected / counts - shares) * np.sqrt(counts) / np.sqrt(shares)
-    wanted = np.linalg.svd(matrix)[2][:5]
-    got = item_vectors(alteregos, model._posterior(), 5)
-    np.testing.assert_allclose(got @ got.T, wanted.T @ wanted, atol=1e-6)
-
-
-@pytest.mark.parametrize("cls", [D2PUserKNN, D2PItems])
+@pytest.mark.parametrize("cls", EVERY)
 def test_correction_pays(cls: Any, viewers: Ratings, films: Catalogue) -> None:
     train, test = split_per_user(viewers, 0.2, seed=1)
     settings = {"p": 0.4, "p_star": 0.1, "catalogue": films}
@@ -116,26 +65,61 @@ def test_correction_pays(cls: Any, viewers: Ratings, films: Catalogue) -> None:
 def test_nothing_replaced_is_as_good_as_no_privacy(viewers: Ratings) -> None:
     train, test = split_per_user(viewers, 0.2, seed=1)
     popular = evaluate_topn(Popularity(), train, test)[0]["ndcg"]
-    for cls in (D2PUserKNN, D2PItems):
+    for cls in EVERY:
         model = cls(p=0.5, p_star=1.0, seed=1)
         assert evaluate_topn(model, train, test)[0]["ndcg"] > 1.1 * popular
         assert model.guarantee.status == "none"
 
 
-def test_server_sees_alteregos_only(viewers: Ratings) -> None:
-    """What the server itself ranks depends on the history through the AlterEgo alone."""
-    model = D2PUserKNN(**OPEN).fit(viewers)
+# ---- a server without histories ---------------------------------------------------------------
+
+
+def released(perturber: D2P, histories: Ratings) -> dict[Any, AlterEgoRelease]:
+    return {
+        user: perturber.release(histories.item_ids[histories.items[histories.row(at)]])
+        for at, user in enumerate(histories.user_ids.tolist())
+    }
+
+
+@pytest.mark.parametrize("cls", EVERY)
+def test_a_server_learns_from_what_devices_send(
+    cls: Any, viewers: Ratings, films: Catalogue
+) -> None:
+    """The same AlterEgos give the same model, whether drawn here or on the devices."""
+    device = D2P(films, p=0.4, p_star=0.1)
+    held = collected(device, released(device, viewers))
+    model = cls(catalogue=films).fit_alteregos(held)
+    assert model.guarantee.epsilon == device.guarantee.epsilon
+    assert model.guarantee.status == "proved"
+    own = cls(catalogue=films, p=0.4, p_star=0.1, seed=1).fit(viewers.with_items(films.item_ids))
+    own._take(held)
+    np.testing.assert_array_equal(model.shares_, own.shares_)
     scores = model.server_scores(viewers.user_ids[:3])
-    model.histories_ = None
-    np.testing.assert_array_equal(scores, model.server_scores(viewers.user_ids[:3]))
-    items = D2PItems(**OPEN).fit(viewers)
-    assert np.isfinite(items.server_scores(model.alteregos()[:3])).all()
+    np.testing.assert_array_equal(scores, own.server_scores(viewers.user_ids[:3]))
+    assert len(model.recommend(viewers.users_at(np.arange(2)), n=5)) == 10
+    with pytest.raises(InputError, match="no AlterEgo"):
+        model.server_scores(np.array([-1]))
+    with pytest.raises(InputError, match="nothing to learn"):
+        cls().fit_alteregos()
+
+
+def test_ranking_by_the_server_is_worth_something(viewers: Ratings, films: Catalogue) -> None:
+    train, test = split_per_user(viewers, 0.2, seed=1)
+    model = D2PSvd(p=0.1, p_star=0.5, catalogue=films, seed=1).fit(train)
+    scores = model.server_scores(train.user_ids)
+    hidden = train.csr().toarray() > 0
+    wanted = test.csr().toarray() > 0
+    asked = wanted.any(axis=1)
+    best = np.where(hidden, -np.inf, scores).argmax(axis=1)
+    found = wanted[np.arange(len(best)), best][asked].mean()
+    popular = np.where(hidden, -np.inf, train.item_counts).argmax(axis=1)
+    assert found > 1.1 * wanted[np.arange(len(best)), popular][asked].mean()
 
 
 # ---- upkeep -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cls", [D2PUserKNN, D2PItems])
+@pytest.mark.parametrize("cls", EVERY)
 def test_update_draws_new_events_only(cls: Any, viewers: Ratings) -> None:
     early, _ = split_per_user(viewers, 0.3, seed=2)
     model = cls(p=0.7, p_star=0.0).fit(early)
@@ -152,6 +136,77 @@ def test_update_draws_new_events_only(cls: Any, viewers: Ratings) -> None:
     assert model.guarantee.epsilon == pytest.approx(2 * epsilon)
 
 
+@pytest.mark.parametrize("cls", EVERY)
+def test_one_user_is_updated_without_the_others(cls: Any, viewers: Ratings) -> None:
+    early, _ = split_per_user(viewers, 0.3, seed=2)
+    model = cls(p=0.7, p_star=0.0).fit(early)
+    before = model._profiles.toarray()
+    epsilon = model.guarantee.epsilon
+    model.update(viewers.users_at(np.array([7, 30])))
+    after = model._profiles.toarray()
+    others = np.delete(np.arange(len(after)), [7, 30])
+    np.testing.assert_array_equal(after[others], before[others])
+    assert (after[[7, 30]] >= before[[7, 30]]).all()
+    assert after.sum(axis=1)[[7, 30]].tolist() == viewers.user_counts[[7, 30]].tolist()
+    assert model.guarantee.epsilon == epsilon
+    assert np.isfinite(model.server_scores(viewers.user_ids[[7, 8]])).all()
+    newcomer = Ratings.from_columns([10**6] * 3, viewers.item_ids[:3])
+    model.update(newcomer)
+    assert model._held.user_ids[-1] == 10**6
+    assert len(model._held.user_ids) == viewers.n_users + 1
+    model.update(newcomer, renew=True)
+    model.update(viewers.users_at(np.array([7])), renew=True)
+    assert model.guarantee.epsilon == pytest.approx(2 * epsilon), "no user was renewed twice"
+
+
+def test_neighbours_after_an_update_are_those_of_a_fresh_fit(viewers: Ratings) -> None:
+    """With the shares fixed, what is learned piece by piece is what is learned at once."""
+    early, _ = split_per_user(viewers, 0.3, seed=2)
+    model = D2PUserKNN(**OPEN).fit(early).update(viewers.users_at(np.arange(50)))
+    norms = model.norms_.copy()
+    model._learn(model._held.user_ids)
+    np.testing.assert_allclose(norms, model.norms_)
+
+
+@pytest.mark.parametrize("cls", EVERY)
+def test_other_groups_for_what_comes(cls: Any, viewers: Ratings, films: Catalogue) -> None:
+    """New items, new groups: what was drawn before keeps its substitute and its own law."""
+    early, _ = split_per_user(viewers, 0.3, seed=2)
+    old_items = early.item_ids[early.item_counts > 0][:-60]
+    early = early.with_items(old_items)
+    model = cls(p=0.6, p_star=0.1, catalogue=films).fit(early)
+    before = model.guarantee.epsilon
+    law = model.channel.matrix()
+    drawn = {
+        (user, item): old_items[substitute]
+        for user, item, substitute in zip(
+            early.user_ids[early.users], old_items[early.items], model._substitutes, strict=True
+        )
+    }
+    model.update(viewers, catalogue=films)
+    assert len(model.item_ids_) == viewers.n_items
+    assert len(model._held.channels) == 2
+    np.testing.assert_array_equal(model._held.channels[0].matrix(), law)
+    events = model._events
+    after = {
+        (user, item): model.item_ids_[substitute]
+        for user, item, substitute in zip(
+            events.user_ids[events.users], events.item_ids[events.items], model._substitutes,
+            strict=True,
+        )
+    }  # fmt: skip
+    assert all(after[event] == substitute for event, substitute in drawn.items())
+    assert model._held.counts.sum() == len(viewers)
+    assert model.guarantee.epsilon == max(before, model.channel.epsilon)
+    assert model.shares_.sum() == pytest.approx(1)
+    assert len(model.recommend(viewers.user_ids[:2], n=5)) == 10
+    model.update(viewers, renew=True)
+    assert len(model._held.channels) == 1
+    assert model.guarantee.epsilon == pytest.approx(
+        max(before, model.channel.epsilon) + model.channel.epsilon
+    )
+
+
 def test_a_saved_model_holds_no_history(viewers: Ratings, tmp_path: Any) -> None:
     model = D2PUserKNN(p=0.7).fit(viewers)
     model.save(tmp_path / "model.npz")
@@ -159,6 +214,9 @@ def test_a_saved_model_holds_no_history(viewers: Ratings, tmp_path: Any) -> None
         assert not [name for name in file.files if "histories" in name or "substitutes" in name]
     again = load(tmp_path / "model.npz")
     assert again.guarantee == model.guarantee
+    np.testing.assert_array_equal(
+        again.server_scores(viewers.user_ids[:3]), model.server_scores(viewers.user_ids[:3])
+    )
     with pytest.raises(InputError, match="fit it again"):
         again.update(viewers)
 
@@ -172,15 +230,12 @@ def test_catalogue_over_other_items(films: Catalogue) -> None:
     assert aligned(films, films.item_ids) is films
 
 
-def test_bad_settings_are_refused(viewers: Ratings) -> None:
-    for model in (
-        D2PUserKNN(k=0),
-        D2PItems(factors=0),
-        D2PItems(p=1.5),
-        D2PUserKNN(p=0.5, floor=0),
-    ):
-        with pytest.raises(InputError):
-            model.fit(viewers)
+def test_published_groups_are_not_kept_up_to_date(viewers: Ratings) -> None:
+    model = D2PUserKNN(as_published=True).fit(viewers)
+    with pytest.raises(InputError, match="fit the model again"):
+        model.update(viewers)
+    with pytest.raises(InputError, match="draws itself"):
+        model.fit_alteregos()
 
 
 # ---- real data --------------------------------------------------------------------------------
@@ -195,6 +250,8 @@ def test_alteregos_of_a_million_ratings_take_less_than_a_second(real_data: Any) 
     model = D2PItems(epsilon=3.0, catalogue=data.catalogue)
     channel, _ = model._law(data.ratings.as_history())
     start = time.process_time()
-    alteregos = alterego_matrix(data.ratings, channel.draw(data.ratings.items))
+    alteregos = alterego_matrix(
+        data.ratings, channel.draw(data.ratings.items), data.ratings.n_items
+    )
     assert time.process_time() - start < 1.0
     assert alteregos.sum() == len(data.ratings)

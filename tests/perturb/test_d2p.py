@@ -1,5 +1,6 @@
-"""D2P on the device: ε, frequencies with mutants, groups, upkeep, choice, correction."""
+"""D2P on the device: ε, frequencies with mutants, groups, upkeep, choice."""
 
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -8,14 +9,21 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_array
 from scipy.stats import chisquare
 
 from contracts.guarantees import GuaranteeContract
 from contracts.perturbers import PerturberContract
 from epicrec.data import Catalogue, Ratings, load_dataset, split_per_user
 from epicrec.errors import BudgetExceededError, InputError
-from epicrec.perturb.d2p import D2P, AlterEgo, choose, expected_utility, no_features
+from epicrec.perturb.d2p import (
+    D2P,
+    AlterEgo,
+    AlterEgoRelease,
+    choose,
+    collected,
+    expected_utility,
+    no_features,
+)
 from epicrec.perturb.groups import (
     Groups,
     average_lambda,
@@ -263,14 +271,14 @@ def test_old_items_keep_their_substitutes_and_cost_once(films: Catalogue) -> Non
     perturber = D2P(films, p=0.9)
     ledger = Ledger(None, limit_epsilon=perturber.guarantee.epsilon * 1.001)
     own = AlterEgo(perturber, ledger)
-    first = own.update(films.item_ids[:40])
+    (first,) = own.update(films.item_ids[:40])
     kept = dict(own.substitutes)
-    second = own.update(films.item_ids[:60])
+    (second,) = own.update(films.item_ids[:60])
     assert {item: own.substitutes[item] for item in kept} == kept
     assert sum(first.times) == 40
     assert sum(second.times) == 60
     assert len(ledger.entries()) == 2
-    assert own.update(films.item_ids[:60]).items == second.items
+    assert own.update(films.item_ids[:60])[0].items == second.items
     assert len(ledger.entries()) == 2, "nothing new, nothing spent"
     assert ledger.total()["item"].epsilon == pytest.approx(perturber.guarantee.epsilon)
 
@@ -295,63 +303,31 @@ def test_other_groups_are_for_items_to_come(films: Catalogue) -> None:
     own.update(films.item_ids[:20])
     before = dict(own.substitutes)
     own.regroup(D2P(films, p=0.8, lam=2.0))
-    own.update(films.item_ids[:30])
+    old, new = own.update(films.item_ids[:30])
     assert {item: own.substitutes[item] for item in before} == before
     assert len(own.substitutes) == 30
+    assert (sum(old.times), sum(new.times)) == (20, 10)
+    assert (old.settings["p"], new.settings["p"]) == (0.9, 0.8)
+    assert old.guarantee.epsilon != new.guarantee.epsilon
+    own.renew(films.item_ids[:30])
+    (only,) = own.update(films.item_ids[:30])
+    assert sum(only.times) == 30
 
 
-# ---- the server's correction ------------------------------------------------------------------
-
-
-def test_operators_are_the_matrix() -> None:
-    channel = Channel(SIX, 0.4, 0.2)
-    rows = np.random.default_rng(0).random((3, 6))
-    np.testing.assert_allclose(channel.spread(rows), rows @ channel.matrix())
-    np.testing.assert_allclose(channel.gather(rows), rows @ channel.matrix().T)
-    shares = rows[0] / rows[0].sum()
-    odds = channel.odds(shares)
-    posterior = shares[:, None] * channel.matrix()
-    posterior /= posterior.sum(axis=0)
-    np.testing.assert_allclose(odds.guess(rows), rows @ posterior.T)
-    np.testing.assert_allclose(odds.ask(rows), rows @ posterior)
-
-
-def test_counts_and_cooccurrence_are_unbiased_and_raw_ones_are_not() -> None:
-    channel = Channel(SIX, 0.4, 0.5)
-    histories = np.array([[1, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
-    users, items = np.nonzero(np.tile(histories, (20_000, 1)))
-    drawn = channel.draw(items, seed=1)
-    alteregos = csr_array((np.ones(len(items)), (users, drawn)), (60_000, 6))
-    alteregos.sum_duplicates()
-    truth = histories.sum(axis=0) * 20_000
-    counts = np.asarray(alteregos.sum(axis=0)).ravel()
-    np.testing.assert_allclose(channel.unbiased(counts), truth, atol=1500)
-    np.testing.assert_allclose(channel.likely(counts, steps=3000), truth, atol=1500)
-    assert np.abs(counts - truth).max() > 3000, "without the correction they are off"
-    together = histories.T @ histories * 20_000
-    off = ~np.eye(6, dtype=bool)
-    np.testing.assert_allclose(
-        channel.unbiased_cooccurrence(alteregos)[off], together[off], atol=3000
-    )
-    raw = np.asarray((alteregos.T @ alteregos).todense())
-    assert np.abs(raw - together)[off].max() > 4000
-
-
-def test_iterative_inverse_agrees_with_the_full_one(
-    films: Catalogue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    channel = Channel(public_groups(films, 0.5, 20), 0.5, 0.2)
-    counts = np.random.default_rng(0).poisson(50, len(films))
-    full = channel.unbiased(counts)
-    monkeypatch.setattr("epicrec.perturb.substitution._DENSE", 10)
-    np.testing.assert_allclose(channel.unbiased(counts), full, rtol=1e-5, atol=1e-4)
-
-
-def test_what_cannot_be_told_apart_is_not_inverted() -> None:
-    channel = Channel(Groups.of([[0, 1], [0, 1], [2]]), 0.5, 0.0)
-    with pytest.raises(InputError, match="told apart"):
-        channel.unbiased(np.ones(3))
-    assert channel.likely(np.array([4.0, 4.0, 1.0])).sum() == pytest.approx(9)
+def test_a_server_takes_only_what_it_knows_the_law_of(films: Catalogue) -> None:
+    device, other = D2P(films, p=0.9), D2P(films, p=0.8)
+    sent = {
+        "ann": AlterEgoRelease.from_json(device.release(films.item_ids[:20]).to_json()),
+        "bob": device.release(films.item_ids[5:9]),
+        "eve": device.release([]),
+    }
+    held = collected(device, sent)
+    assert held.counts.sum(axis=1).tolist() == [20, 4, 0]
+    assert held.epsilon == device.guarantee.epsilon
+    with pytest.raises(InputError, match="drawn with"):
+        collected(other, sent)
+    with pytest.raises(InputError, match="not in the catalogue"):
+        collected(device, {"ann": replace(sent["bob"], items=("no such film",), times=(1,))})
 
 
 # ---- real data --------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """D2P's tables and figures again: the paper's value beside ours, the honest ε beside both.
 
-The protocol as far as the paper can be read (docs/d2p.md says where it cannot): 80 % of each user's
-profile to learn from, 20 % held out; a list of N unseen items for every user with something held
-out; precision, recall and F1 as means over users. On MovieLens a profile is what was rated, on
+The protocol as far as the paper can be read (docs/d2p.md says where it cannot): 80 % of the trace
+to learn from, 20 % held out; a list of N unseen items for every user with something held out;
+precision, recall and F1 as means over users. On MovieLens a profile is what was rated, on
 Jester, where nearly everything is, what was rated above 0. The asker's own profile is the true
 one, as the paper's server has it; "server" rows rank from the asker's AlterEgo instead.
 """
@@ -24,12 +24,15 @@ from epicrec.data import (
     Ratings,
     available,
     load_dataset,
-    split_per_user,
+    split_random,
 )
 from epicrec.errors import InputError
+from epicrec.evaluate.d2p_figures import plot_budgets, plot_density, plot_sweeps
 from epicrec.evaluate.metrics import list_metrics
 from epicrec.models import Recommender
-from epicrec.models.alterego import D2PItems, D2PUserKNN, alterego_matrix
+from epicrec.models.alterego import AlterEgoModel
+from epicrec.models.alterego_items import D2PItems, D2PSvd
+from epicrec.models.alterego_users import D2PUserKNN
 from epicrec.models.bias import Popularity
 from epicrec.perturb.d2p import choose, no_features
 from epicrec.perturb.groups import average_cosine_distance, cosine_groups
@@ -55,7 +58,7 @@ P_STARS = (0.0, 0.25, 0.5, 0.75, 1.0)
 PS = (0.0, 0.1, 0.25, 0.5)
 LAMBDAS = (0.0, 0.5, 1.0, 2.0, 4.0, 6.5)
 BUDGETS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
-METHODS = {"d2p": D2PUserKNN, "i-d2p": D2PItems}
+METHODS: dict[str, type[Any]] = {"d2p": D2PUserKNN, "i-d2p": D2PItems, "d2p-svd": D2PSvd}
 
 
 def reproduce(folder: str | Path, *, quick: bool = False, seed: int = 0) -> dict[str, Any]:
@@ -86,8 +89,8 @@ def reproduce(folder: str | Path, *, quick: bool = False, seed: int = 0) -> dict
     }
     plots = [
         *plot_sweeps(sweeps, folder),
-        *plot_budgets(budgets, folder),
-        *plot_density(density, folder),
+        *plot_budgets(budgets, PAPER["chosen"]["ml-100k"]["f1"] / 100, folder),
+        *plot_density(density, SIZES, folder),
     ]
     result = {"paper": "d2p", "tables": tables, "plots": [str(path) for path in plots]}
     (folder / "d2p.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
@@ -105,14 +108,14 @@ class Trial:
     ) -> None:
         self.name, self.train, self.test, self.seen = name, train, test, seen
         self.catalogue: Catalogue | None = catalogue
-        self.judged = np.flatnonzero((test.user_counts > 0) & (train.user_counts > 0))
+        self.judged = np.flatnonzero(test.user_counts > 0)
 
 
 def trial(dataset: Dataset, *, seed: int = 0, liked_from: float | None = None) -> Trial:
-    """Hold out 20 % of each user's ratings; a profile is what was rated, or what was liked."""
+    """Hold out 20 % of all ratings; a profile is what was rated, or what was liked."""
     if liked_from is None and dataset.name.startswith("jester"):
         liked_from = 0.0
-    train, test = split_per_user(dataset.ratings, 0.2, seed=seed)
+    train, test = split_random(dataset.ratings, 0.2, seed=seed)
     if liked_from is None:
         return Trial(dataset.name, train, test, train, dataset.catalogue)
     liked = [part.select(part.values > liked_from) for part in (train, test)]
@@ -137,11 +140,8 @@ def measure(
     model.fit(data.train)
     judged = data.judged
     histories = data.train.as_history().users_at(judged)
-    if server and isinstance(model, D2PUserKNN):
+    if server and isinstance(model, AlterEgoModel):
         scores = model.server_scores(histories.user_ids)
-    elif server and isinstance(model, D2PItems):
-        own = alterego_matrix(data.train, model._substitutes)[judged]
-        scores = model.server_scores(own)
     else:
         scores = model._scores(histories)
     scores = np.array(scores, np.float64)
@@ -182,8 +182,8 @@ def sweep_table(trials: list[Trial], *, quick: bool, draws: int) -> list[dict[st
     rows = []
     for data in trials:
         for method, cls in METHODS.items():
-            if method == "i-d2p" and data is not trials[0]:
-                continue
+            if method == "d2p-svd" or (method == "i-d2p" and data is not trials[0]):
+                continue  # not in the paper
             for done, setting in enumerate(settings):
                 report(f"{data.name}, {method}", done, len(settings))
                 options = {name: value for name, value in setting.items() if name != "swept"}
@@ -319,7 +319,7 @@ def budget_table(data: Trial, budgets: Sequence[float], *, draws: int) -> list[d
             models = [cls(epsilon=epsilon, catalogue=data.catalogue, seed=s) for s in range(draws)]
             found = mean_of(measure(model, data, server=True) for model in models)
             rows.append(_budget_row(f"{method}, corrected, ranked by the server", epsilon, found))
-            report("budgets", len(rows), 1 + 10 * len(budgets))
+            report("budgets", len(rows), 1 + 5 * len(METHODS) * len(budgets))
     return rows
 
 
@@ -409,103 +409,3 @@ def audit_d2p(method: str = "d2p", *, epsilon: float = 3.0, runs: int = 2000) ->
         first = [int(np.argmax(model.fit(victim)._scores(asker)[0])) for _ in range(runs)]
         shown.append(first)
     return audit_epsilon(*shown)
-
-
-# ---- plots --------------------------------------------------------------------------------------
-
-
-def plot_sweeps(rows: list[dict[str, Any]], folder: Path) -> list[Path]:
-    """Pr@5 over p*, p and λ, one panel each, a line for each data set and method."""
-    import altair as alt
-
-    titles = {
-        "p_star": "p* (λ = 1, p = 0.5)",
-        "p": "p (λ = 1, p* = 0)",
-        "lam": "λ (p = 0.5, p* = 0)",
-    }
-    points = [
-        {
-            "panel": titles[row["swept"]], "value": row[row["swept"]],
-            "precision@5": row["precision@5"], "line": f"{row['method']}, {row['data']}",
-        }
-        for row in rows
-    ]  # fmt: skip
-    chart = (
-        alt.Chart(alt.Data(values=points))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("value:Q", title=None),
-            y=alt.Y("precision@5:Q", title="precision of five, as published"),
-            color=alt.Color("line:N", title=None),
-            strokeDash=alt.StrokeDash("line:N", title=None),
-        )
-        .properties(width=230, height=220)
-        .facet(alt.Facet("panel:N", title=None, sort=list(titles.values())), columns=3)
-        .resolve_scale(x="independent")
-    )
-    return _save(chart, folder / "d2p-sweeps")
-
-
-def plot_budgets(rows: list[dict[str, Any]], folder: Path) -> list[Path]:
-    """F1@10 over the honest ε, with and without the correction, beside popularity."""
-    import altair as alt
-
-    shown = ("corrected", "not corrected", "paper's p and λ, corrected")
-    points = [
-        {"epsilon": row["epsilon"], "F1": row["f1@10"], "method": method, "way": way}
-        for row in rows
-        if row["epsilon"] is not None
-        for method, _, way in [row["method"].partition(", ")]
-        if way in shown
-    ]
-    levels = [
-        {"F1": rows[0]["f1@10"], "name": "popularity, not private"},
-        {"F1": PAPER["chosen"]["ml-100k"]["f1"] / 100, "name": "the paper, claimed at ε = 2.9"},
-    ]
-    rules = alt.Chart(alt.Data(values=levels)).mark_rule(color="gray").encode(y="F1:Q")
-    labels = (
-        alt.Chart(alt.Data(values=levels))
-        .mark_text(align="left", dy=-6, color="gray")
-        .encode(y="F1:Q", x=alt.value(5), text="name:N")
-    )
-    panels = []
-    for method in METHODS:
-        own = [point for point in points if point["method"] == method]
-        lines = (
-            alt.Chart(alt.Data(values=own))
-            .mark_line(point=True)
-            .encode(
-                x=alt.X("epsilon:Q", title="honest ε for one item (change one)"),
-                y=alt.Y("F1:Q", title="F1 of ten", scale=alt.Scale(domain=[0, 0.3])),
-                color=alt.Color("way:N", title=None, sort=list(shown)),
-            )
-        )
-        panels.append((lines + rules + labels).properties(width=320, height=260, title=method))
-    return _save(alt.hconcat(*panels), folder / "d2p-budgets")
-
-
-def plot_density(rows: list[dict[str, Any]], folder: Path) -> list[Path]:
-    """Figure 6: recall over N in the parts of different density."""
-    import altair as alt
-
-    points = [
-        {"part": row["data"], "N": n, "recall": row[f"recall@{n}"]} for row in rows for n in SIZES
-    ]
-    chart = (
-        alt.Chart(alt.Data(values=points))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("N:Q", title="length of the list"),
-            y=alt.Y("recall:Q", title="recall at p = p* = 0.5, λ = 1"),
-            color=alt.Color("part:N", title=None),
-        )
-        .properties(width=330, height=240)
-    )
-    return _save(chart, folder / "d2p-density")
-
-
-def _save(chart: Any, base: Path) -> list[Path]:
-    paths = [base.with_suffix(f".{kind}") for kind in ("svg", "png")]
-    for path in paths:
-        chart.save(str(path), scale_factor=1 if path.suffix == ".svg" else 2)
-    return paths

@@ -28,6 +28,7 @@ AUDITS = {
     "m-epicrec": "epicrec:audit_epicrec",
     "d2p": "d2p:audit_d2p",
     "i-d2p": "d2p:audit_d2p",
+    "d2p-svd": "d2p:audit_d2p",
     **dict.fromkeys(("avg", "pcc", "cos", "private-bias"), "yang:audit_yang"),
     **dict.fromkeys(("dpi-avg", "dpi-pcc", "dpi-cos", "dpi-svd"), "yang:audit_yang"),
     **dict.fromkeys(("dpm-avg", "dpm-pcc", "dpm-cos"), "yang:audit_yang"),

@@ -26,8 +26,9 @@ MODELS = {
     "dpm-avg": "yang:DPMAvg",
     "dpm-pcc": "yang:DPMPcc",
     "dpm-cos": "yang:DPMCos",
-    "d2p": "alterego:D2PUserKNN",
-    "i-d2p": "alterego:D2PItems",
+    "d2p": "alterego_users:D2PUserKNN",
+    "i-d2p": "alterego_items:D2PItems",
+    "d2p-svd": "alterego_items:D2PSvd",
 }
 """Method names and the classes behind them, imported when asked for."""
 

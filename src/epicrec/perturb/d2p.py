@@ -13,9 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve
+from scipy.sparse import csr_array
 
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
+from epicrec.perturb.correction import OWN, AlterEgos
 from epicrec.perturb.epicrec import item_ids_of
 from epicrec.perturb.groups import PublicSimilarity, cosine_groups, public_groups
 from epicrec.perturb.levels import PERTURBED
@@ -35,7 +37,6 @@ CARRIED = (
 
 _SAMPLE = 400  # items of the catalogue on which expected utility is reckoned
 _REPORTS = 50.0  # events a catalogue item gets from all people together
-_OWN = 0.5  # share of what sets an item apart that public features say nothing about
 
 
 # ---- what is released -------------------------------------------------------------------------
@@ -160,10 +161,8 @@ def expected_utility(
 ) -> float:
     """The share of what sets items apart that a server is expected to recover; from public data.
 
-    What people do with the items is taken as Gaussian with covariance Σ, half of it the public
-    similarity Ψ (centred) and half each item's own; 50 events an item are seen through the channel
-    T as m = 50 times the signal A = T/√(N·mean of T's rows) in unit noise. The best linear estimate
-    then explains tr(ΣA (AᵀΣA + I/m)⁻¹ AᵀΣ)/tr Σ. Large catalogues are reckoned on 400 items spread
+    The items' shares are taken as in `likely_shares`, with m = 50 events an item: the estimate then
+    explains tr(ΣA (AᵀΣA + I/m)⁻¹ AᵀΣ)/tr Σ. Large catalogues are reckoned on 400 items spread
     evenly over them, with groups of the same share.
     """
     n = len(catalogue)
@@ -182,10 +181,10 @@ def expected_utility(
 @lru_cache(maxsize=4)
 def _public_covariance(catalogue: Catalogue) -> npt.NDArray[np.float64]:
     n = len(catalogue)
-    alike = PublicSimilarity(catalogue).rows(np.arange(n)).astype(np.float64)
-    alike -= alike.mean(axis=0) + alike.mean(axis=1)[:, None] - alike.mean()
-    alike *= n / max(float(np.trace(alike)), 1e-9)
-    return np.asarray((1 - _OWN) * alike + _OWN * np.eye(n))
+    similarity = PublicSimilarity(catalogue)
+    if similarity.plain:
+        return np.eye(n)
+    return np.asarray((1 - OWN) * similarity.covariance_times(np.eye(n)) + OWN * np.eye(n))
 
 
 @lru_cache(maxsize=4)
@@ -270,10 +269,20 @@ def make_channel(
 
 
 def channel_guarantee(
-    channel: Channel, *, as_published: bool = False, carried: bool = False, seed: int | None = None
+    *channels: Channel,
+    as_published: bool = False,
+    carried: bool = False,
+    past: float = 0.0,
+    seed: int | None = None,
 ) -> Guarantee:
-    """What AlterEgos through this channel promise; the exact ε, or (12) as published."""
-    epsilon = channel.published_epsilon if as_published else channel.epsilon
+    """What AlterEgos promise whose items each went through one of these channels.
+
+    The exact ε of the dearest, or (12) as published; `past` is what earlier draws of the same items
+    have cost.
+    """
+    epsilon = past + max(
+        channel.published_epsilon if as_published else channel.epsilon for channel in channels
+    )
     if isinf(epsilon):
         return Guarantee.none(unit="item", relation="change one")
     return Guarantee(
@@ -414,19 +423,23 @@ def _cached_channel(
 class AlterEgo:
     """A person's AlterEgo as their history grows; the maintenance operations of section 2.1.
 
-    `substitutes` maps each item released so far to what stands for it. An item keeps its
-    substitute, so every item costs ε once however often the AlterEgo is sent: batches are about
-    disjoint items, and the ledger takes their maximum. `renew` draws everything afresh: a new
-    release about all items, which the ledger adds. `regroup` goes on with other groups for items
-    still to come. Keep `substitutes` and `batches` on the device, with the ledger.
+    `substitutes` maps each item released so far to what stands for it and to the number of the
+    perturber that drew it. An item keeps its substitute, so every item costs ε once however often
+    the AlterEgo is sent: batches are about disjoint items, and the ledger takes their maximum.
+    `renew` draws everything afresh: a new release about all items, which the ledger adds. `regroup`
+    goes on with other groups for items still to come. A release is a tuple with one part for each
+    perturber whose substitutes are in it, since a server can undo only what it knows the law of.
+    Keep `substitutes` and `batches` on the device, with the ledger.
     """
 
     perturber: D2P
     ledger: Ledger
-    substitutes: dict[Any, Any] = field(default_factory=dict)
+    substitutes: dict[Any, tuple[Any, int]] = field(default_factory=dict)
     batches: int = 0
+    earlier: list[D2P] = field(default_factory=list)
+    """Perturbers before the present one."""
 
-    def update(self, history: Any) -> AlterEgoRelease:
+    def update(self, history: Any) -> tuple[AlterEgoRelease, ...]:
         """The AlterEgo of the history as it is now; only new items are drawn and paid for."""
         started = perf_counter()
         items, ratings = self.perturber._events(history)
@@ -435,18 +448,19 @@ class AlterEgo:
         if fresh.any():
             self._draw(items[fresh], f"batch {self.batches + 1}")
             self.batches += 1
-        return self._release([self.substitutes[i] for i in ids], ratings, started)
+        return self._release(ids, ratings, started)
 
-    def renew(self, history: Any) -> AlterEgoRelease:
+    def renew(self, history: Any) -> tuple[AlterEgoRelease, ...]:
         """A fresh AlterEgo of the whole history: a second release, which costs ε again."""
         started = perf_counter()
         items, ratings = self.perturber._events(history)
         self._draw(items, None)
         ids = self.perturber.catalogue.item_ids[items].tolist()
-        return self._release([self.substitutes[i] for i in ids], ratings, started)
+        return self._release(ids, ratings, started)
 
     def regroup(self, perturber: D2P) -> None:
         """Take other groups (new items in the catalogue, another λ) for the items still to come."""
+        self.earlier.append(self.perturber)
         self.perturber = perturber
 
     def _draw(self, items: npt.NDArray[np.int64], group: str | None) -> None:
@@ -457,14 +471,43 @@ class AlterEgo:
             disclosure=perturber.guarantee.status == "none",
         )  # fmt: skip
         known = perturber.catalogue.item_ids
-        drawn = perturber.channel.draw(items, seed=perturber.seed)
-        pairs = zip(known[items].tolist(), known[drawn].tolist(), strict=True)
-        self.substitutes.update(pairs)
+        drawn = known[perturber.channel.draw(items, seed=perturber.seed)].tolist()
+        for item, substitute in zip(known[items].tolist(), drawn, strict=True):
+            self.substitutes[item] = substitute, len(self.earlier)
 
-    def _release(self, ids: list[Any], ratings: Any, started: float) -> AlterEgoRelease:
-        perturber = self.perturber
-        positions = perturber.catalogue.positions(np.array(ids)) if ids else np.zeros(0, np.int64)
-        return perturber._as_release(positions, ratings, perturber.seed, started)
+    def _release(self, ids: list[Any], ratings: Any, started: float) -> tuple[AlterEgoRelease, ...]:
+        parts = []
+        for number, perturber in enumerate([*self.earlier, self.perturber]):
+            own = [at for at, item in enumerate(ids) if self.substitutes[item][1] == number]
+            if own or perturber is self.perturber:
+                drawn = [self.substitutes[ids[at]][0] for at in own]
+                positions = perturber.catalogue.positions(drawn) if own else np.zeros(0, np.int64)
+                carried = None if ratings is None else ratings[own]
+                parts.append(perturber._as_release(positions, carried, perturber.seed, started))
+        return tuple(parts)
+
+
+def collected(perturber: D2P, releases: Mapping[Any, AlterEgoRelease]) -> AlterEgos:
+    """What a server holds: the releases of many users, by their ids, drawn with this perturber.
+
+    Releases that say other settings are refused: their substitutes stand for something else.
+    """
+    item_ids, users = perturber.catalogue.item_ids, sorted(releases)
+    for user in users:
+        if dict(releases[user].settings) != perturber.settings:
+            raise InputError(
+                f"the release of {user!r} was drawn with {dict(releases[user].settings)}, not with "
+                f"{perturber.settings}; collect it with the perturber that drew it"
+            )
+    sizes = [len(releases[user].items) for user in users]
+    sent = [item for user in users for item in releases[user].items]
+    columns = perturber.catalogue.positions(sent) if sent else np.zeros(0, np.int64)
+    if (columns < 0).any():
+        raise InputError(f"item {sent[int(np.argmin(columns))]!r} is not in the catalogue")
+    times = np.array([count for user in users for count in releases[user].times], np.float64)
+    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    counts = csr_array((times, columns, indptr), (len(users), len(item_ids)))
+    return AlterEgos.of(perturber.channel, counts, np.array(users), item_ids)
 
 
 # ---- checks -----------------------------------------------------------------------------------

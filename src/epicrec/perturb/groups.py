@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from os import sched_getaffinity
 from typing import Any
 
@@ -81,22 +81,18 @@ class PublicSimilarity:
     that lacks a feature is 0 alike in it to any other. In whole steps of 10⁻⁴, so that two machines
     agree.
 
-    `parts` holds for each feature the rows of Ψ's steps between its distinct values and all items,
-    and `codes` which of these rows an item has: Ψ of an item is the sum of its rows.
+    For the kernels: the categories of an item as bits (`masks`) and 1/√ of their number, and for
+    year and popularity the steps of Ψ between distinct values (`tables`, one after the other) and
+    which of these an item has (`codes`). Memory grows with the items, not with their square.
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.n_items = n = len(catalogue)
-        alike: list[tuple[float, Any, Any]] = []  # weight, similarity of distinct values, codes
-        table = np.asarray(catalogue.matrix.todense()) > 0
-        if table.any():
-            packed = np.ascontiguousarray(np.packbits(table, axis=1))
-            _, first, codes = np.unique(
-                packed.view(f"V{packed.shape[1]}").ravel(), return_index=True, return_inverse=True
-            )
-            rows = table[first].astype(np.float64)
-            rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
-            alike.append((_WEIGHTS["categories"], rows @ rows.T, codes))
+        self.members = csr_array(catalogue.matrix, dtype=np.float64)
+        counts = np.diff(self.members.indptr)
+        self.inverse = 1 / np.sqrt(np.maximum(counts, 1))
+        weights = {"categories": _WEIGHTS["categories"]} if counts.any() else {}
+        alike: list[tuple[float, Floats, Any]] = []
         if (catalogue.years > 0).any():
             years = np.where(catalogue.years > 0, catalogue.years, -1)
             alike.append((_WEIGHTS["year"], *_closeness(years, _YEARS)))
@@ -105,25 +101,67 @@ class PublicSimilarity:
             ranks = np.argsort(np.argsort(popularity, kind="stable"), kind="stable")
             bands = np.where(popularity >= 0, ranks * _BANDS // n, -1)
             alike.append((_WEIGHTS["popularity"], *_closeness(bands, 1.0)))
-        total = sum(weight for weight, _, _ in alike)
-        self.codes = np.array([codes.ravel() for _, _, codes in alike], np.int64).reshape(-1, n)
-        self.parts = tuple(
-            np.rint(_STEPS * weight / total * table).astype(np.int16)[:, codes]
-            for (weight, table, _), codes in zip(alike, self.codes, strict=True)
-        )
+        step = _STEPS / (sum(weights.values()) + sum(weight for weight, _, _ in alike) or 1.0)
+        self.category_steps = step * weights.get("categories", 0.0)
+        self.tables = tuple(np.rint(step * weight * table) for weight, table, _ in alike)
+        self.codes = np.array([codes for _, _, codes in alike], np.int64).reshape(-1, n)
 
     @property
     def plain(self) -> bool:
         """Whether the catalogue says nothing by which items could be alike."""
-        return not self.parts
+        return self.category_steps == 0 and not self.tables
 
     def rows(self, items: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """Ψ between these items and all items; 1 between an item and itself."""
-        steps = np.zeros((len(items), self.n_items), np.int16)
-        for codes, part in zip(self.codes, self.parts, strict=True):
-            steps += part[codes[items]]
+        shared = (self.members[items] @ self.members.T).toarray()
+        steps = np.floor(
+            self.category_steps * shared * self.inverse[items, None] * self.inverse + 0.5
+        )
+        for codes, table in zip(self.codes, self.tables, strict=True):
+            steps += table[codes[items]][:, codes]
         steps[np.arange(len(items)), items] = _STEPS
-        return np.asarray(steps / np.float32(_STEPS))
+        return np.asarray(steps / _STEPS, np.float32)
+
+    def covariance_times(self, x: Floats) -> Floats:
+        """Ψ, centred and with the number of items as its trace, times a vector or each column.
+
+        It is a sum over features, and each is applied on its distinct values only.
+        """
+        out = self._times(x - x.mean(axis=0))
+        return np.asarray((out - out.mean(axis=0)) * self._trace_scale)
+
+    def _times(self, x: Floats) -> Floats:
+        flat = x.reshape(self.n_items, -1)
+        scaled = self.inverse[:, None] * flat
+        out = (
+            self.category_steps * self.inverse[:, None] * (self.members @ (self.members.T @ scaled))
+        )
+        for codes, table in zip(self.codes, self.tables, strict=True):
+            which = csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))))
+            out += (table @ (which @ flat))[codes]
+        return np.asarray(out.reshape(x.shape) / _STEPS)
+
+    @cached_property
+    def _trace_scale(self) -> float:
+        trace = self.category_steps * np.count_nonzero(np.diff(self.members.indptr))
+        for codes, table in zip(self.codes, self.tables, strict=True):
+            trace += float(table.diagonal()[codes].sum())
+        mean = float(self._times(np.ones(self.n_items)).mean())
+        return self.n_items / max(trace / _STEPS - mean, 1e-9)
+
+    def for_kernels(self) -> tuple[Any, ...]:
+        """Masks, 1/√, steps of the categories; codes, tables and where each table begins."""
+        words = max(1, -(-self.members.shape[1] // 64))
+        bits = np.zeros((self.n_items, 64 * words), np.bool_)
+        bits[:, : self.members.shape[1]] = self.members.toarray() > 0
+        masks = np.packbits(bits, axis=1).view(np.uint64)
+        tables = [table.astype(np.int64).ravel() for table in self.tables]
+        starts = np.cumsum([0, *(len(table) for table in tables)])[:-1]
+        widths = np.array([len(table) for table in self.tables], np.int64)
+        codes = self.codes.T.copy()
+        rows = codes * widths + starts  # where an item's row of each table begins
+        flat = np.concatenate([np.zeros(0, np.int64), *tables])
+        return masks, self.inverse, self.category_steps, rows, codes, flat
 
 
 def _closeness(values: npt.NDArray[Any], scale: float) -> tuple[Floats, npt.NDArray[np.intp]]:
@@ -156,38 +194,43 @@ def public_groups(catalogue: Catalogue, lam: float, floor: int) -> Groups:
     floor = min(floor, n)
     _check_members(n * floor)
     similarity = PublicSimilarity(catalogue)
-    parts = similarity.parts or (np.zeros((1, n), np.int16),)
-    codes = similarity.codes if similarity.parts else np.zeros((1, n), np.int64)
-    starts = np.cumsum([0, *(len(part) for part in parts)])[:-1]
-    rows, at = np.concatenate(parts), (codes + starts[:, None]).T.copy()
+    features = similarity.for_kernels()
     least = int(np.ceil(_STEPS / (1 + lam)))
     members = np.empty((n, floor), np.int32)
-    _in_threads(lambda first, last: _walk(first, last, least, rows, at, members), n, n * n)
+    _in_threads(lambda first, last: _walk(first, last, least, *features, members), n, n * n)
     return Groups(np.arange(n + 1, dtype=np.int64) * floor, members.ravel())
 
 
 @numba.njit(nogil=True, cache=True)
-def _walk(first: int, last: int, least: int, rows: Any, at: Any, members: Any) -> None:
-    """Fill the groups of some items; `rows[at[i]]` sum to the steps of Ψ of item i."""
-    n, floor = len(at), members.shape[1]
+def _walk(
+    first: int, last: int, least: int, masks: Any, inverse: Any, category_steps: float, rows: Any,
+    codes: Any, tables: Any, members: Any,
+) -> None:  # fmt: skip
+    """Fill the groups of some items."""
+    n, floor = members.shape
     rest, rest_items = np.empty(n, np.int32), np.empty(n, np.int32)
     counts = np.empty(least, np.int32)
     for i in range(first, last):
-        word = _mixed(np.uint64(i))
-        j, stride = np.int64(word % np.uint64(n)), 1
+        start = _mixed(np.uint64(i))
+        j: Any = np.int64(start % np.uint64(n))
+        stride: Any = 1
         if n > 2:
-            stride += np.int64(_mixed(word) % np.uint64(n - 1))
+            stride += np.int64(_mixed(start) % np.uint64(n - 1))
             while _common_divisor(stride, n) > 1:
                 stride = stride % (n - 1) + 1
         members[i, 0] = i
-        size, others = 1, 0
+        size: Any = 1
+        others: Any = 0
         for _ in range(n):
             if size == floor:
                 break
             if j != i:
-                steps = 0
-                for part in range(at.shape[1]):
-                    steps += rows[at[i, part], j]
+                shared = np.uint64(0)
+                for word in range(masks.shape[1]):
+                    shared += _ones(masks[i, word] & masks[j, word])
+                steps: Any = np.int64(category_steps * shared * inverse[i] * inverse[j] + 0.5)
+                for part in range(rows.shape[1]):
+                    steps += tables[rows[i, part] + codes[j, part]]
                 near = np.int64(steps >= least)  # no branch: it would be mispredicted
                 members[i, size] = rest_items[others] = j
                 rest[others] = steps
@@ -212,6 +255,15 @@ def _walk(first: int, last: int, least: int, rows: Any, at: Any, members: Any) -
                 if size < floor and rest[k] == worst:
                     members[i, size] = rest_items[k]
                     size += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _ones(x: Any) -> Any:
+    """How many bits of a word are set."""
+    x -= (x >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
 @numba.njit(nogil=True, cache=True)

@@ -1,4 +1,4 @@
-"""Substitution: D2P's random replacement of items, its cost, and how to undo it on average.
+"""Substitution: D2P's random replacement of items, and what it costs.
 
 Selector and profiler together replace item s by item t with probability
 
@@ -10,7 +10,6 @@ comparison of integers, so the probabilities are exactly these with p and p* on 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, log, log1p
@@ -19,9 +18,6 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import lu_factor, lu_solve
-from scipy.linalg.lapack import dgecon
-from scipy.sparse.linalg import LinearOperator, gmres
 
 from epicrec.errors import InputError
 from epicrec.perturb.groups import Floats, Groups, Integers
@@ -29,9 +25,7 @@ from epicrec.privacy.noise import root_key, word_stream
 
 _ONE = 1 << 63
 _EVENTS_AT_ONCE = 4096  # three words each: what the noise stream gives at once
-_DENSE = 4096  # up to here the channel is inverted as a full matrix
 _ROUNDING = 1 + 1e-12  # more than what a few float operations can be off by
-_EM_STEPS = 50
 
 
 # ---- ε ----------------------------------------------------------------------------------------
@@ -186,7 +180,7 @@ class Channel:
         _substitute(items, words, keep, anywhere, self.groups.indptr, self.groups.items, out)
         return out
 
-    # ---- undoing it on average ------------------------------------------------------------------
+    # ---- as a linear map ----------------------------------------------------------------------
 
     def spread(self, counts: Any) -> Floats:
         """x T: the expected counts after substitution; one history or one a row."""
@@ -201,96 +195,6 @@ class Channel:
         weights = np.asarray(weights, np.float64)
         total = anywhere * weights.sum(axis=-1, keepdims=True)
         return np.asarray(kept * weights + weights @ self._grouped.T + total)
-
-    def unbiased(self, counts: Any) -> Floats:
-        """y T⁻¹: counts whose expectation, over the draw, is the true counts.
-
-        Exact for up to 4,096 items, by GMRES (to 10⁻¹⁰) above. An error where T cannot be inverted:
-        where p* = 0 and two items share a group nothing tells them apart.
-        """
-        counts = np.asarray(counts, np.float64)
-        if self.n_items <= _DENSE:
-            return np.asarray(lu_solve(self._factors, counts.T, trans=1).T)
-        flat = np.atleast_2d(counts)
-        operator = LinearOperator(
-            (self.n_items, self.n_items), matvec=self.spread, dtype=np.float64
-        )
-        out = np.empty_like(flat)
-        for row, wanted in enumerate(flat):
-            out[row], failed = gmres(operator, wanted, rtol=1e-10, restart=100, maxiter=50)
-            if failed:
-                raise _singular()
-        return out.reshape(counts.shape)
-
-    @cached_property
-    def _factors(self) -> Any:
-        full = self.matrix()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a singular matrix is answered below
-            factors = lu_factor(full)
-        inverse_condition, _ = dgecon(factors[0], np.abs(full).sum(axis=0).max())
-        if inverse_condition < 1e-12:
-            raise _singular()
-        return factors
-
-    def unbiased_cooccurrence(self, alteregos: Any) -> Floats:
-        """How many people have both i and j, without bias, from AlterEgos (a sparse user × item
-        matrix of how often each item stands in each).
-
-        Different items of one person are replaced independently, so for one AlterEgo y of history x
-        E[yᵀy - diag(y)] = Tᵀ (xᵀx - diag(x)) T; the inverse is applied from both sides. The
-        diagonal of the result estimates 0 and means nothing. Needs items × items of memory.
-        """
-        together = np.asarray((alteregos.T @ alteregos).todense(), np.float64)
-        together[np.diag_indices(self.n_items)] -= np.asarray(alteregos.sum(axis=0)).ravel()
-        return self.unbiased(self.unbiased(together).T).T
-
-    def likely(self, counts: Any, steps: int = _EM_STEPS) -> Floats:
-        """Counts of true items that make the observed ones likely; none below 0, the same total.
-
-        Expectation maximisation from equal counts; stopping early shrinks toward them, which is
-        what noise calls for. Post-processing of what was released.
-        """
-        counts = np.asarray(counts, np.float64)
-        total = float(counts.sum())
-        x = np.full(self.n_items, total / self.n_items)
-        if self._parts[1] + self._parts[2] == 0 or total == 0:
-            return counts if total else x
-        for _ in range(steps):
-            expected = self.spread(x)
-            x = x * self.gather(
-                np.divide(counts, expected, out=np.zeros_like(x), where=expected > 0)
-            )
-        return x
-
-    def odds(self, shares: Floats) -> Posterior:
-        """What a released item says about the true one, when true items have these shares."""
-        return Posterior(self, shares, self.spread(shares))
-
-
-@dataclass(frozen=True, eq=False)
-class Posterior:
-    """P(s | t) = π_s T(s, t) / (πT)_t: the best linear guess at a true history from an AlterEgo.
-
-    For events drawn from π independently it is both Bayes' rule and the Wiener filter
-    Cov(x, y) Var(y)⁻¹, as Var(y) = n diag(πT): nothing linear has a smaller error.
-    """
-
-    channel: Channel
-    shares: Floats
-    released: Floats
-
-    def guess(self, alteregos: Any) -> Floats:
-        """The expected true histories, one a row, of AlterEgos (rows of counts)."""
-        return self.shares * self.channel.gather(np.asarray(alteregos) / self._safe)
-
-    def ask(self, weights: Any) -> Floats:
-        """The transpose of `guess`: for each released item the expected weight of the true one."""
-        return self.channel.spread(np.asarray(weights) * self.shares) / self._safe
-
-    @property
-    def _safe(self) -> Floats:
-        return np.maximum(self.released, 1e-300)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -321,10 +225,3 @@ def _identity(n: int) -> Any:
     from scipy.sparse import eye_array
 
     return eye_array(n)
-
-
-def _singular() -> InputError:
-    return InputError(
-        "these substitutions cannot be undone without bias, since some items are never told apart; "
-        "keep some items (p* above 0), or use likely()"
-    )
