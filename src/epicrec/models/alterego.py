@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
+import numba
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
@@ -256,11 +257,26 @@ class AlterEgoModel(Recommender):
 
 def alterego_matrix(events: Ratings, substitutes: npt.NDArray[Any], n_items: int) -> Any:
     """A sparse user × item matrix of how often each item stands in each AlterEgo."""
-    ones = np.ones(len(events))
-    shape = (events.n_users, n_items)
-    matrix = csr_array((ones, substitutes, events.indptr), shape, copy=True)
-    matrix.sum_duplicates()
-    return matrix
+    times, items, indptr = _counted(events.indptr, np.asarray(substitutes, np.int64), n_items)
+    return csr_array((times, items, indptr), (events.n_users, n_items))
+
+
+@numba.njit(cache=True)
+def _counted(indptr: Any, substitutes: Any, n_items: int) -> Any:
+    times, items = np.empty(len(substitutes)), np.empty(len(substitutes), np.int32)
+    ends, places = np.zeros(len(indptr), np.int64), np.full(n_items, -1)
+    size = 0
+    for user in range(len(indptr) - 1):
+        start = size
+        for event in range(indptr[user], indptr[user + 1]):
+            item = substitutes[event]
+            if places[item] >= start:
+                times[places[item]] += 1
+                continue
+            places[item], items[size], times[size] = size, item, 1
+            size += 1
+        ends[user + 1] = size
+    return times[:size], items[:size], ends
 
 
 def aligned(catalogue: Catalogue, item_ids: npt.NDArray[Any]) -> Catalogue:
