@@ -11,6 +11,7 @@ from epicrec.errors import InputError
 from epicrec.perturb.correction import (
     AlterEgos,
     Posterior,
+    _linear_shares,
     likely_shares,
     unbiased,
     unbiased_cooccurrence,
@@ -80,7 +81,7 @@ def test_what_cannot_be_told_apart_is_not_inverted() -> None:
     assert shares[0] == pytest.approx(shares[1])
 
 
-def test_shares_are_the_best_linear_estimate(films: Catalogue) -> None:
+def test_first_shares_are_the_best_linear_estimate(films: Catalogue) -> None:
     """Conjugate gradients against the formula written out with full matrices."""
     n = len(films)
     channel = Channel(public_groups(films, 0.5, 30), 0.4, 0.1)
@@ -94,7 +95,8 @@ def test_shares_are_the_best_linear_estimate(films: Catalogue) -> None:
     seen = (counts[0] / events - even) * np.sqrt(n / even)
     inner = signal.T @ prior @ signal + n / events * np.eye(n)
     wanted = np.maximum(1 + prior @ signal @ np.linalg.solve(inner, seen), 0.02)
-    np.testing.assert_allclose(likely_shares(held, similarity), wanted / wanted.sum(), rtol=0.02)
+    got = _linear_shares(held, counts[0], similarity)
+    np.testing.assert_allclose(got, wanted / wanted.sum(), rtol=0.02)
 
 
 def test_covariance_is_the_centred_similarity(films: Catalogue) -> None:
@@ -120,6 +122,26 @@ def test_features_help_where_events_are_few(films: Catalogue) -> None:
         for similarity in (PublicSimilarity(films), None)
     )
     assert with_them > without + 0.05
+
+
+@pytest.mark.parametrize(("skew", "steps"), [(1.2, True), (0.0, False)])
+def test_steps_are_taken_where_the_data_calls_for_them(
+    films: Catalogue, skew: float, steps: bool
+) -> None:
+    """With uneven shares climbing from the linear estimate pays; with even ones it does not."""
+    n = len(films)
+    truth = np.random.default_rng(3).permutation(np.arange(1.0, n + 1) ** -skew)
+    truth /= truth.sum()
+    channel = Channel(public_groups(films, 1.0, 30), 0.5, 0.0)
+    items = np.random.default_rng(0).choice(n, 40_000, p=truth)
+    counts = np.bincount(channel.draw(items, seed=1), minlength=n)
+    held = AlterEgos.of(channel, counts[None], np.array([1]), films.item_ids)
+    linear = np.abs(_linear_shares(held, counts, None) - truth).sum()
+    climbed = np.abs(likely_shares(held) - truth).sum()
+    if steps:
+        assert climbed < 0.9 * linear
+    else:
+        assert climbed == linear
 
 
 # ---- several laws -------------------------------------------------------------------------------

@@ -269,9 +269,7 @@ def _draw(catalogue: Catalogue, items: list[str], choice: Choice) -> Drawn:
     levels = choice.levels(catalogue)
     if choice.mechanism == D2P_NAME and choice.perturbs(catalogue):
         public = without(catalogue, withheld_in(levels))
-        # of the settings only the group size is searched: all of them would take ten seconds
-        device = D2P(public, epsilon=choice.epsilon(catalogue), p_star=0.0, lam=1.0)
-        return device.release(items)
+        return D2P(public, epsilon=choice.epsilon(catalogue)).release(items)
     return choice.perturber(catalogue).release(items, levels)
 
 
