@@ -159,6 +159,19 @@ def test_one_user_is_updated_without_the_others(cls: Any, viewers: Ratings) -> N
     assert model.guarantee.epsilon == pytest.approx(2 * epsilon), "no user was renewed twice"
 
 
+def test_what_is_taken_back_and_comes_again_keeps_its_substitute(viewers: Ratings) -> None:
+    """Otherwise one event would be released twice and counted once."""
+    model = D2PItems(p=0.9, p_star=0.0).fit(viewers)
+    before = model._profiles.toarray()
+    one = viewers.users_at(np.array([7]))
+    half = one.select(np.arange(len(one)) % 2 == 0)
+    model.update(half)
+    assert model._profiles.toarray()[7].sum() == len(half)
+    assert len(model.histories_.items) == len(viewers) - len(one) + len(half)
+    model.update(one)
+    np.testing.assert_array_equal(model._profiles.toarray(), before)
+
+
 def test_neighbours_after_an_update_are_those_of_a_fresh_fit(viewers: Ratings) -> None:
     """With the shares fixed, what is learned piece by piece is what is learned at once."""
     early, _ = split_per_user(viewers, 0.3, seed=2)

@@ -38,8 +38,10 @@ from epicrec.models.alterego_items import D2PItems, D2PSvd
 from epicrec.models.alterego_users import D2PUserKNN
 from epicrec.models.bias import Popularity
 from epicrec.models.covariance import CovarianceSVD
-from epicrec.perturb.d2p import choose, make_channel, no_features
-from epicrec.perturb.groups import average_cosine_distance, cosine_groups, public_groups
+from epicrec.perturb.d2p import make_channel
+from epicrec.perturb.d2p_choice import choose
+from epicrec.perturb.groups import no_features, public_groups
+from epicrec.perturb.rating_groups import average_cosine_distance, cosine_groups
 from epicrec.perturb.substitution import Channel
 from epicrec.privacy import AuditResult, audit_epsilon
 from epicrec.progress import report

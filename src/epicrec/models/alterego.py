@@ -13,8 +13,8 @@ from epicrec.data import Catalogue, Ratings, find
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback, Floats, Recommender
 from epicrec.perturb.correction import AlterEgos, Posterior, likely_shares
-from epicrec.perturb.d2p import channel_guarantee, make_channel, no_features
-from epicrec.perturb.groups import PublicSimilarity
+from epicrec.perturb.d2p import channel_guarantee, make_channel
+from epicrec.perturb.groups import PublicSimilarity, no_features
 from epicrec.perturb.substitution import Channel
 from epicrec.privacy import Guarantee
 
@@ -76,8 +76,9 @@ class AlterEgoModel(Recommender):
         self.past_epsilon_ = 0.0
         self._past: dict[Any, float] = {}
         self._draws = 0
-        self._events = ratings
         self._channels = [(channel, ratings.item_ids)]
+        self._events = ratings  # all that were ever drawn: one that comes back keeps its substitute
+        self._present = np.ones(len(ratings), np.bool_)
         self._drawn_by = np.zeros(len(ratings), np.int64)
         self._substitutes = self._draw(ratings)
         self._hold()
@@ -103,11 +104,12 @@ class AlterEgoModel(Recommender):
     ) -> Self:
         """Go on with the histories of these users as they are now; other users stay as they are.
 
-        Only new events are drawn, old ones keep their substitutes: each event is released once, so
-        the ε stays. With `renew` the AlterEgos of these users are drawn afresh; that is a second
-        release of their events, and the guarantee counts it. With a `catalogue` the groups are made
-        anew from it for what is drawn from now on, and items that came since are known; what was
-        drawn by older groups is corrected by those.
+        Only new events are drawn, old ones keep their substitutes, also where they were taken back
+        and come again: each event is released once, so the ε stays. With `renew` the AlterEgos of
+        these users are drawn afresh; that is a second release of their events, and the guarantee
+        counts it. With a `catalogue` the groups are made anew from it for what is drawn from now
+        on, and items that came since are known; what was drawn by older groups is corrected by
+        those.
         """
         self._check_fitted()
         if not hasattr(self, "_substitutes"):
@@ -123,19 +125,23 @@ class AlterEgoModel(Recommender):
             channel, self.settings_ = self._law(changed)
             self._channels.append((channel, changed.item_ids))
         at = _where(self._events, changed)
+        known = at >= 0
+        theirs = np.isin(self._events.user_ids, changed.user_ids)[self._events.users]
+        self._present = self._present & ~theirs
+        self._present[at[known]] = True
+        self._draws += 1
+        drawn, newest = self._draw(changed), len(self._channels) - 1
+        old = find(changed.item_ids, self.item_ids_)[self._substitutes]
         if renew:
             self._count_renewal(changed.user_ids)
-            at[:] = -1
-        old = find(changed.item_ids, self.item_ids_)
-        self._draws += 1
-        drawn = np.where(at >= 0, old[self._substitutes[at]], self._draw(changed))
-        by = np.where(at >= 0, self._drawn_by[at], len(self._channels) - 1)
-        events, order = _replaced(self._events, changed)
-        stays = ~np.isin(self._events.user_ids, changed.user_ids)[self._events.users]
-        self._substitutes = np.concatenate([old[self._substitutes[stays]], drawn])[order]
-        self._drawn_by = np.concatenate([self._drawn_by[stays], by])[order]
-        self._events = self.histories_ = events
-        self.item_ids_ = events.item_ids
+            old[at[known]], self._drawn_by[at[known]] = drawn[known], newest
+        fresh = changed.select(~known)
+        self._events, order = _joined(self._events, fresh)
+        self._substitutes = np.concatenate([old, drawn[~known]])[order]
+        self._drawn_by = np.concatenate([self._drawn_by, np.full(len(fresh), newest)])[order]
+        self._present = np.concatenate([self._present, np.ones(len(fresh), np.bool_)])[order]
+        self.item_ids_ = changed.item_ids
+        self.histories_ = self._events.select(self._present)
         self._hold(None if catalogue is not None else changed.user_ids)
         return self
 
@@ -169,7 +175,7 @@ class AlterEgoModel(Recommender):
         self._channels = [self._channels[number] for number in used]
         self._drawn_by = np.searchsorted(used, self._drawn_by)
         for number, (channel, item_ids) in enumerate(self._channels):
-            mine = self._drawn_by == number
+            mine = self._present & (self._drawn_by == number)
             of = events if mine.all() else events.select(mine)
             own = find(item_ids, events.item_ids)[self._substitutes[mine]]
             counts = alterego_matrix(of, own, len(item_ids))
@@ -309,17 +315,20 @@ def _where(old: Ratings, new: Ratings) -> npt.NDArray[np.int64]:
     return np.where((user >= 0) & (item >= 0) & (known[at] == keys), at, -1)
 
 
-def _replaced(old: Ratings, new: Ratings) -> tuple[Ratings, npt.NDArray[np.intp]]:
-    """The old histories with those of some users replaced; and where each event comes from: the
-    old ones that stay, then the new, put in this order."""
+def _joined(old: Ratings, new: Ratings) -> tuple[Ratings, npt.NDArray[np.intp]]:
+    """All events of both, over the items of `new`; and the order that brings them there from those
+    of `old` followed by those of `new`."""
     user_ids = np.union1d(old.user_ids, new.user_ids)
-    stays = ~np.isin(old.user_ids, new.user_ids)[old.users]
-    mine = find(user_ids, old.user_ids)[old.users[stays]]
-    users = np.concatenate([mine, find(user_ids, new.user_ids)[new.users]])
-    items = np.concatenate([find(new.item_ids, old.item_ids)[old.items[stays]], new.items])
+    users, items = (
+        np.concatenate([find(ids, old_ids)[mine], find(ids, new_ids)[others]])
+        for ids, old_ids, mine, new_ids, others in (
+            (user_ids, old.user_ids, old.users, new.user_ids, new.users),
+            (new.item_ids, old.item_ids, old.items, new.item_ids, new.items),
+        )
+    )
     order = np.lexsort((items, users))
     counts = np.bincount(users, minlength=len(user_ids))
-    merged = Ratings(
+    events = Ratings(
         user_ids=user_ids,
         item_ids=new.item_ids,
         indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
@@ -327,4 +336,4 @@ def _replaced(old: Ratings, new: Ratings) -> tuple[Ratings, npt.NDArray[np.intp]
         values=np.ones(len(items), np.float32),
         scale=None,
     )
-    return merged, order
+    return events, order

@@ -17,7 +17,8 @@ from epicrec.models.cleaning import history_scales, leading_eigenpairs
 from epicrec.models.factors import history_state
 from epicrec.models.item_neighbours import nearest_items
 from epicrec.perturb.correction import AlterEgos, Posterior
-from epicrec.perturb.d2p import make_channel, no_features
+from epicrec.perturb.d2p import make_channel
+from epicrec.perturb.groups import no_features
 from epicrec.perturb.substitution import Channel
 
 _KEPT = 20  # neighbours of an item where nothing is corrected, as in `item-knn`

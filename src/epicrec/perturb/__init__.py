@@ -13,7 +13,8 @@ from epicrec.errors import InputError
 
 if TYPE_CHECKING:
     from epicrec.data import Catalogue
-    from epicrec.perturb.d2p import D2P, AlterEgo, AlterEgoRelease
+    from epicrec.perturb.alterego import AlterEgo
+    from epicrec.perturb.d2p import D2P, AlterEgoRelease
     from epicrec.perturb.dpi import DPI, HidingDPI, RatedRelease
     from epicrec.perturb.epicrec import MEpicRec, SEpicRec
     from epicrec.perturb.levels import LEVELS, parse_level, parse_levels
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from epicrec.perturb.streams import Stream, release_through
 
 _MODULES = {
-    "d2p": ("AlterEgo", "AlterEgoRelease", "D2P"),
+    "alterego": ("AlterEgo",),
+    "d2p": ("AlterEgoRelease", "D2P"),
     "dpi": ("DPI", "HidingDPI", "RatedRelease"),
     "epicrec": ("MEpicRec", "SEpicRec"),
     "levels": ("LEVELS", "parse_level", "parse_levels"),

@@ -6,23 +6,24 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import isfinite, isinf
+from math import isinf
 from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import solve
 from scipy.sparse import csr_array
 
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
-from epicrec.perturb.correction import OWN, AlterEgos
+from epicrec.perturb.correction import AlterEgos
+from epicrec.perturb.d2p_choice import check_epsilon, choose, whole_floor
 from epicrec.perturb.epicrec import item_ids_of
-from epicrec.perturb.groups import PublicSimilarity, cosine_groups, public_groups
+from epicrec.perturb.groups import public_groups
 from epicrec.perturb.levels import PERTURBED
-from epicrec.perturb.substitution import Channel, selector_probability
-from epicrec.privacy import Guarantee, Ledger
+from epicrec.perturb.rating_groups import cosine_groups
+from epicrec.perturb.substitution import Channel
+from epicrec.privacy import Guarantee
 
 DEFAULT_EPSILON = 3.0
 
@@ -34,9 +35,6 @@ PRIVATE_GROUPS = (
 CARRIED = (
     "Ratings travel with the substitutes as they are: only which item they belong to is hidden."
 )
-
-_SAMPLE = 400  # items of the catalogue on which expected utility is reckoned
-_REPORTS = 50.0  # events a catalogue item gets from all people together
 
 
 # ---- what is released -------------------------------------------------------------------------
@@ -98,112 +96,6 @@ class AlterEgoRelease:
             raise InputError(f"not a release: {error}; expected what to_json wrote") from error
 
 
-# ---- settings ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Settings:
-    """p, p*, λ and the floor on group sizes, with the utility expected of them."""
-
-    p: float
-    p_star: float
-    lam: float
-    floor: int
-    utility: float
-
-
-@lru_cache(maxsize=16)
-def choose(
-    catalogue: Catalogue,
-    epsilon: float,
-    *,
-    p_star: float | None = None,
-    lam: float | None = None,
-    floor: int | None = None,
-) -> Settings:
-    """The inverse problem: of all (p, p*, λ, floor) that cost ε, those of the best expected
-    utility.
-
-    For each candidate p solves equation (12) with equality, so all of ε is used. What is given
-    stays as given. Only the catalogue is looked at; see `expected_utility`. p* is 0 unless given:
-    a group holds its own item, so a smaller group does what p* does, at less cost. With groups of
-    g items the least noise is at g ≈ N/(e^ε - 1), which the candidates surround.
-    """
-    _check_epsilon(epsilon)
-    n = len(catalogue)
-    star = 0.0 if p_star is None else p_star
-    best_size = n / float(np.expm1(min(epsilon, 500.0)))
-    sizes = (
-        sorted({int(np.clip(round(f * best_size), 1, n)) for f in (0.35, 0.6, 1.0, 1.7)})
-        if floor is None
-        else [_whole_floor(floor, n)]
-    )
-    plain = PublicSimilarity(catalogue).plain
-    radii = (lam,) if lam is not None else (1.0,) if plain else (0.25, 0.5, 1.0)
-    found = []
-    for size in sizes:
-        p = selector_probability(n, epsilon, star, size)
-        if p is not None:
-            found += [
-                Settings(p, star, radius, size, expected_utility(catalogue, p, star, radius, size))
-                for radius in radii
-            ]
-    if not found:
-        raise InputError(
-            f"p* = {star:g} alone costs more than ε = {epsilon:g} among {n:,} items; choose "
-            "a smaller p* or a larger ε"
-        )
-    return max(found, key=lambda settings: settings.utility)
-
-
-def expected_utility(
-    catalogue: Catalogue, p: float, p_star: float, lam: float, floor: int
-) -> float:
-    """The share of what sets items apart that a server is expected to recover; from public data.
-
-    The items' shares are taken as in `likely_shares`, with m = 50 events an item: the estimate then
-    explains tr(ΣA (AᵀΣA + I/m)⁻¹ AᵀΣ)/tr Σ. Large catalogues are reckoned on 400 items spread
-    evenly over them, with groups of the same share.
-    """
-    n = len(catalogue)
-    sample = catalogue if n <= _SAMPLE else _spread_part(catalogue, _SAMPLE)
-    size = max(1, round(floor * len(sample) / n))
-    law = Channel(public_groups(sample, lam, size), p, p_star).matrix()
-    covariance = _public_covariance(sample)
-    signal = law / np.sqrt(len(sample) * law.mean(axis=0))
-    cross = covariance @ signal
-    seen = signal.T @ cross
-    seen[np.diag_indices(len(sample))] += 1 / _REPORTS
-    explained = np.einsum("ij,ji->", cross, solve(seen, cross.T, assume_a="pos"))
-    return float(explained / np.trace(covariance))
-
-
-@lru_cache(maxsize=4)
-def _public_covariance(catalogue: Catalogue) -> npt.NDArray[np.float64]:
-    n = len(catalogue)
-    similarity = PublicSimilarity(catalogue)
-    if similarity.plain:
-        return np.eye(n)
-    return np.asarray((1 - OWN) * similarity.covariance_times(np.eye(n)) + OWN * np.eye(n))
-
-
-@lru_cache(maxsize=4)
-def _spread_part(catalogue: Catalogue, size: int) -> Catalogue:
-    """So many items of a catalogue, at even distances."""
-    items = np.linspace(0, len(catalogue) - 1, size).astype(int)
-    rows = catalogue.matrix[items]
-    return replace(
-        catalogue,
-        item_ids=catalogue.item_ids[items],
-        titles=catalogue.titles[items],
-        years=catalogue.years[items],
-        indptr=rows.indptr.astype(np.int64),
-        indices=rows.indices.astype(np.int32),
-        popularity=None if catalogue.popularity is None else catalogue.popularity[items],
-        extra=None,
-    )
-
-
 # ---- the perturber ----------------------------------------------------------------------------
 
 
@@ -229,7 +121,7 @@ def make_channel(
     """
     n = len(catalogue)
     if epsilon is not None:
-        _check_epsilon(epsilon)
+        check_epsilon(epsilon)
     if lam is not None and not lam >= 0:
         raise InputError(f"λ is a distance and at least 0, not {lam}")
     if as_published:
@@ -238,7 +130,7 @@ def make_channel(
                 "the paper's groups come from ratings: pass ratings=, or use public groups"
             )
         p, p_star = 0.7 if p is None else p, 0.03 if p_star is None else p_star
-        lam, floor = 6.5 if lam is None else lam, _whole_floor(1 if floor is None else floor, n)
+        lam, floor = 6.5 if lam is None else lam, whole_floor(1 if floor is None else floor, n)
         groups = cosine_groups(
             ratings.with_items(catalogue.item_ids), lam, neighbours=neighbours, floor=floor
         )
@@ -257,7 +149,7 @@ def make_channel(
             p, p_star, lam, floor = chosen.p, chosen.p_star, chosen.lam, chosen.floor
         else:
             p_star, lam = 0.0 if p_star is None else p_star, 1.0 if lam is None else lam
-            floor = _whole_floor(max(1, n // 20) if floor is None else floor, n)
+            floor = whole_floor(max(1, n // 20) if floor is None else floor, n)
         channel = Channel(public_groups(catalogue, lam, floor), p, p_star)
         cost = channel.epsilon
     if epsilon is not None and cost > epsilon * (1 + 1e-9):
@@ -416,77 +308,6 @@ def _cached_channel(
     )  # fmt: skip
 
 
-# ---- a device's AlterEgo over time ------------------------------------------------------------
-
-
-@dataclass
-class AlterEgo:
-    """A person's AlterEgo as their history grows; the maintenance operations of section 2.1.
-
-    `substitutes` maps each item released so far to what stands for it and to the number of the
-    perturber that drew it. An item keeps its substitute, so every item costs ε once however often
-    the AlterEgo is sent: batches are about disjoint items, and the ledger takes their maximum.
-    `renew` draws everything afresh: a new release about all items, which the ledger adds. `regroup`
-    goes on with other groups for items still to come. A release is a tuple with one part for each
-    perturber whose substitutes are in it, since a server can undo only what it knows the law of.
-    Keep `substitutes` and `batches` on the device, with the ledger.
-    """
-
-    perturber: D2P
-    ledger: Ledger
-    substitutes: dict[Any, tuple[Any, int]] = field(default_factory=dict)
-    batches: int = 0
-    earlier: list[D2P] = field(default_factory=list)
-    """Perturbers before the present one."""
-
-    def update(self, history: Any) -> tuple[AlterEgoRelease, ...]:
-        """The AlterEgo of the history as it is now; only new items are drawn and paid for."""
-        started = perf_counter()
-        items, ratings = self.perturber._events(history)
-        ids = self.perturber.catalogue.item_ids[items].tolist()
-        fresh = np.array([i not in self.substitutes for i in ids], np.bool_)
-        if fresh.any():
-            self._draw(items[fresh], f"batch {self.batches + 1}")
-            self.batches += 1
-        return self._release(ids, ratings, started)
-
-    def renew(self, history: Any) -> tuple[AlterEgoRelease, ...]:
-        """A fresh AlterEgo of the whole history: a second release, which costs ε again."""
-        started = perf_counter()
-        items, ratings = self.perturber._events(history)
-        self._draw(items, None)
-        ids = self.perturber.catalogue.item_ids[items].tolist()
-        return self._release(ids, ratings, started)
-
-    def regroup(self, perturber: D2P) -> None:
-        """Take other groups (new items in the catalogue, another λ) for the items still to come."""
-        self.earlier.append(self.perturber)
-        self.perturber = perturber
-
-    def _draw(self, items: npt.NDArray[np.int64], group: str | None) -> None:
-        """Enter the draw in the ledger, then make it."""
-        perturber = self.perturber
-        self.ledger.spend(
-            perturber.guarantee, about=f"d2p: {len(items)} items replaced", group=group,
-            disclosure=perturber.guarantee.status == "none",
-        )  # fmt: skip
-        known = perturber.catalogue.item_ids
-        drawn = known[perturber.channel.draw(items, seed=perturber.seed)].tolist()
-        for item, substitute in zip(known[items].tolist(), drawn, strict=True):
-            self.substitutes[item] = substitute, len(self.earlier)
-
-    def _release(self, ids: list[Any], ratings: Any, started: float) -> tuple[AlterEgoRelease, ...]:
-        parts = []
-        for number, perturber in enumerate([*self.earlier, self.perturber]):
-            own = [at for at, item in enumerate(ids) if self.substitutes[item][1] == number]
-            if own or perturber is self.perturber:
-                drawn = [self.substitutes[ids[at]][0] for at in own]
-                positions = perturber.catalogue.positions(drawn) if own else np.zeros(0, np.int64)
-                carried = None if ratings is None else ratings[own]
-                parts.append(perturber._as_release(positions, carried, perturber.seed, started))
-        return tuple(parts)
-
-
 def collected(perturber: D2P, releases: Mapping[Any, AlterEgoRelease]) -> AlterEgos:
     """What a server holds: the releases of many users, by their ids, drawn with this perturber.
 
@@ -523,26 +344,3 @@ def _ratings_of(history: Any, count: int) -> npt.NDArray[np.float64]:
             if np.isfinite(values).all() and len(values) == count:
                 return values
     raise InputError("carry_ratings needs a table with item_id and a rating in every row")
-
-
-def _check_epsilon(epsilon: float) -> None:
-    if isinstance(epsilon, bool) or not isfinite(epsilon) or not epsilon > 0:
-        raise InputError(f"epsilon must be a number above 0, not {epsilon!r}")
-
-
-def _whole_floor(floor: int, n: int) -> int:
-    if isinstance(floor, bool) or int(floor) != floor or floor < 1:
-        raise InputError(f"the floor on group sizes is a whole number from 1 on, not {floor!r}")
-    return int(min(floor, n))
-
-
-def no_features(item_ids: npt.NDArray[Any]) -> Catalogue:
-    """A catalogue that knows nothing of its items but their ids."""
-    return Catalogue(
-        item_ids=item_ids,
-        titles=np.full(len(item_ids), "", dtype=object),
-        years=np.zeros(len(item_ids), np.int32),
-        categories=(),
-        indptr=np.zeros(len(item_ids) + 1, np.int64),
-        indices=np.zeros(0, np.int32),
-    )

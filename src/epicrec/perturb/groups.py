@@ -1,7 +1,7 @@
 """Groups: for each item, the items that may stand in for it, by distance between items.
 
-Distance is D2P's Λ = 1/Ψ - 1 (equation 1) over a similarity Ψ in [0, 1]. By default Ψ comes from
-the public catalogue; from the cosine of private ratings only as the paper has it.
+Distance is D2P's Λ = 1/Ψ - 1 (equation 1) over a similarity Ψ in [0, 1], here from the public
+catalogue; `rating_groups` has the paper's, from the cosine of private ratings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from epicrec.data import Catalogue, Ratings
+from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.progress import report
 
@@ -27,7 +27,7 @@ Integers = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int32]
 
 _LARGEST = 1 << 28  # members of all groups together: 1 GB
-_ROWS_AT_ONCE = 256
+ROWS_AT_ONCE = 256
 _WORTH_THREADS = 1 << 26
 _STEPS = 10_000  # of similarity: two machines agree on whole ones
 _YEARS = 8.0  # years over which closeness falls by a factor e
@@ -192,12 +192,12 @@ def public_groups(catalogue: Catalogue, lam: float, floor: int) -> Groups:
     """
     n = len(catalogue)
     floor = min(floor, n)
-    _check_members(n * floor)
+    check_members(n * floor)
     similarity = PublicSimilarity(catalogue)
     features = similarity.for_kernels()
     least = int(np.ceil(_STEPS / (1 + lam)))
     members = np.empty((n, floor), np.int32)
-    _in_threads(lambda first, last: _walk(first, last, least, *features, members), n, n * n)
+    in_threads(lambda first, last: _walk(first, last, least, *features, members), n, n * n)
     return Groups(np.arange(n + 1, dtype=np.int64) * floor, members.ravel())
 
 
@@ -282,9 +282,9 @@ def _common_divisor(a: int, b: int) -> int:
     return a
 
 
-def _in_threads(work: Callable[[int, int], object], n: int, cost: int) -> list[Any]:
+def in_threads(work: Callable[[int, int], object], n: int, cost: int) -> list[Any]:
     """`work` on spans of 0 … n, in order; on all processors where that pays."""
-    spans = [(first, min(first + _ROWS_AT_ONCE, n)) for first in range(0, n, _ROWS_AT_ONCE)]
+    spans = [(first, min(first + ROWS_AT_ONCE, n)) for first in range(0, n, ROWS_AT_ONCE)]
     if cost < _WORTH_THREADS:
         return [work(0, n)]
     with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
@@ -296,159 +296,7 @@ def _in_threads(work: Callable[[int, int], object], n: int, cost: int) -> list[A
     return out
 
 
-# ---- from private ratings, as published -----------------------------------------------------
-
-
-def cosine_groups(ratings: Ratings, lam: float, *, neighbours: int = 0, floor: int = 1) -> Groups:
-    """Algorithm 1: all items within `lam` by the cosine of who rated them; rare items have few.
-
-    With `neighbours` = K the group is joined with the K groups that share most items with it
-    (Definition 4). A `floor` fills small groups up with the nearest items. **Made from private
-    ratings and not itself private**: the paper's proof takes the groups for public.
-
-    Items are taken from the most rated on. As n_ij ≤ min(n_i, n_j), two within λ have counts with
-    a ratio of at least 1/(1+λ)², so others are not looked at. Time is at most Σ_u n_u²/2.
-    """
-    n = ratings.n_items
-    order = np.argsort(-ratings.item_counts, kind="stable")
-    rank = np.empty(n, np.int64)
-    rank[order] = np.arange(n)
-    events = _by_rank(ratings.indptr, ratings.items, rank)
-    norms = np.sqrt(ratings.item_counts[order])
-    least = 1 / (1 + lam) - 1e-12  # Λ ≤ λ
-    found = _in_threads(
-        lambda first, last: _near_pairs(first, last, least, norms, ratings.indptr, *events),
-        n,
-        int(np.sum(ratings.user_counts.astype(np.int64) ** 2)),
-    )
-    _check_members(n + 2 * sum(len(one) for one, _ in found))
-    one, other = (np.concatenate(side) for side in zip(*found, strict=True))
-    groups = _both_ways(order, one, other)
-    if floor > 1:
-        groups = _filled_up(groups, ratings, floor)
-    return with_neighbours(groups, neighbours) if neighbours else groups
-
-
-@numba.njit(nogil=True, cache=True)
-def _by_rank(indptr: Any, items: Any, rank: Any) -> Any:
-    """Who has the item of each rank; histories by rank; the place there of each (item, user)."""
-    starts = np.zeros(len(rank) + 1, np.int64)
-    for event in range(len(items)):
-        starts[rank[items[event]] + 1] += 1
-    starts = np.cumsum(starts)
-    raters, at = np.empty(len(items), np.int32), starts[:-1].copy()
-    for user in range(len(indptr) - 1):
-        for event in range(indptr[user], indptr[user + 1]):
-            r = rank[items[event]]
-            raters[at[r]] = user
-            at[r] += 1
-    histories, places = np.empty(len(items), np.uint32), np.empty(len(items), np.int64)
-    free = indptr[:-1].copy()
-    for r in range(len(rank)):
-        for event in range(starts[r], starts[r + 1]):
-            user = raters[event]
-            histories[free[user]], places[event] = r, free[user]
-            free[user] += 1
-    return starts, raters, histories, places
-
-
-@numba.njit(nogil=True, cache=True)
-def _near_pairs(
-    first: int, last: int, least: float, norms: Any, indptr: Any, starts: Any, raters: Any,
-    histories: Any, places: Any,
-) -> Any:  # fmt: skip
-    """The pairs of ranks i < j with n_ij ≥ least·norm_i·norm_j, for i in a span."""
-    n = len(norms)
-    together = np.zeros(n, np.int32)
-    one, other = np.empty(1 << 12, np.int32), np.empty(1 << 12, np.int32)
-    size = 0
-    for i in range(first, last):
-        need = least * norms[i]
-        stop = n  # the first rank with too few ratings
-        low = i + 1
-        while low < stop:
-            middle = (low + stop) // 2
-            if norms[middle] >= need:
-                low = middle + 1
-            else:
-                stop = middle
-        for event in range(starts[i], starts[i + 1]):
-            at, end = np.uint64(places[event] + 1), np.uint64(indptr[raters[event] + 1])
-            while at < end and histories[at] < stop:
-                together[histories[at]] += 1
-                at += np.uint64(1)
-        for j in range(i + 1, stop):
-            if together[j] > 0 and together[j] >= need * norms[j]:
-                if size == len(one):
-                    one, other = np.append(one, one), np.append(other, other)
-                one[size], other[size] = i, j
-                size += 1
-            together[j] = 0
-    return one[:size], other[:size]
-
-
-@numba.njit(nogil=True, cache=True)
-def _rows_of_pairs(order: Any, one: Any, other: Any) -> Any:
-    n = len(order)
-    indptr = np.zeros(n + 1, np.int64)
-    indptr[1:] = 1
-    for pair in range(len(one)):
-        indptr[order[one[pair]] + 1] += 1
-        indptr[order[other[pair]] + 1] += 1
-    indptr = np.cumsum(indptr)
-    items, free = np.empty(indptr[n], np.int32), indptr[:-1].copy()
-    for i in range(n):
-        items[free[i]] = i
-        free[i] += 1
-    for pair in range(len(one)):
-        i, j = order[one[pair]], order[other[pair]]
-        items[free[i]], items[free[j]] = j, i
-        free[i] += 1
-        free[j] += 1
-    return indptr, items
-
-
-def _both_ways(order: Any, one: Any, other: Any) -> Groups:
-    """Each item with those it is paired with; pairs are given once, by rank."""
-    return Groups(*_rows_of_pairs(order, one, other))
-
-
-def _filled_up(groups: Groups, ratings: Ratings, floor: int) -> Groups:
-    """Groups below the floor get the items nearest by cosine as well."""
-    seen = ratings.as_history().csr().astype(np.float64)
-    norms = np.maximum(np.sqrt(ratings.item_counts), 1e-12)
-    members = [groups.members(item) for item in range(len(groups))]
-    for item in np.flatnonzero(groups.sizes < floor):
-        raters = np.asarray(seen[:, [item]].todense()).ravel()
-        alike = (raters @ seen) / norms
-        alike[members[item]] = np.inf
-        members[item] = np.argsort(-alike, kind="stable")[:floor].astype(np.int32)
-    return _grouped(members)
-
-
-def with_neighbours(groups: Groups, k: int) -> Groups:
-    """Each group joined with the k groups it shares most items with (Definition 4)."""
-    matrix = groups.matrix()
-    turned = matrix.T.tocsr()
-    members: list[npt.NDArray[np.int32]] = []
-    for start in range(0, len(groups), _ROWS_AT_ONCE):
-        rows = np.arange(start, min(start + _ROWS_AT_ONCE, len(groups)))
-        shared = (matrix[rows] @ turned).toarray()
-        shared[np.arange(len(rows)), rows] = 0
-        for row, item in enumerate(rows):
-            best = np.argsort(-shared[row], kind="stable")[:k]
-            joined = [groups.members(int(j)) for j in best if shared[row, j] > 0]
-            members.append(np.unique(np.concatenate([groups.members(int(item)), *joined])))
-        _check_members(sum(len(m) for m in members))
-    return _grouped(members)
-
-
-def _grouped(members: list[npt.NDArray[np.int32]]) -> Groups:
-    indptr = np.concatenate([[0], np.cumsum([len(m) for m in members])]).astype(np.int64)
-    return Groups(indptr, np.concatenate(members))
-
-
-def _check_members(count: int) -> None:
+def check_members(count: int) -> None:
     if count > _LARGEST:
         raise InputError(
             f"the groups would hold {count:,} members in all, more than {_LARGEST:,}; choose a "
@@ -497,15 +345,13 @@ def average_lambda(catalogue: Catalogue, history: npt.NDArray[Any]) -> float:
     return float(upper.mean()) if len(upper) else 0.0
 
 
-def average_cosine_distance(ratings: Ratings) -> float:
-    """Figure 14 as published: each user's mean finite distance, averaged over users."""
-    seen = ratings.as_history().csr().astype(np.float64)
-    norms = np.sqrt(np.maximum(ratings.item_counts, 1))
-    alike = (seen.T @ seen).toarray() / (norms[:, None] * norms)
-    apart = distance(alike)
-    means = []
-    for user in range(ratings.n_users):
-        own = ratings.items[ratings.row(user)]
-        if len(own) > 1:
-            means.append(apart[np.ix_(own, own)][np.triu_indices(len(own), 1)].mean())
-    return float(np.mean(means))
+def no_features(item_ids: npt.NDArray[Any]) -> Catalogue:
+    """A catalogue that knows nothing of its items but their ids."""
+    return Catalogue(
+        item_ids=item_ids,
+        titles=np.full(len(item_ids), "", dtype=object),
+        years=np.zeros(len(item_ids), np.int32),
+        categories=(),
+        indptr=np.zeros(len(item_ids) + 1, np.int64),
+        indices=np.zeros(0, np.int32),
+    )
