@@ -12,6 +12,7 @@ from contracts.perturbers import PerturberContract
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
 from epicrec.perturb.d2p import D2P, AlterEgoRelease, collected
+from epicrec.perturb.groups import hiding_lambda, public_groups
 from epicrec.perturb.substitution import published_epsilon
 
 
@@ -46,6 +47,28 @@ def test_ratings_are_carried_along(films: Catalogue, ratings: list[float]) -> No
     assert plain.items == release.items
     with pytest.raises(InputError, match="rating"):
         D2P(films, p=0.5, carry_ratings=True).release(films.item_ids[:3])
+
+
+@pytest.mark.parametrize("category", ["Drama", "Horror"])
+def test_a_category_is_hidden(films: Catalogue, category: str) -> None:
+    """An item of it reaches items outside it, which are half of what it becomes; ε is the same."""
+    plain, hiding = D2P(films, epsilon=3.0), D2P(films, epsilon=3.0, hide=category)
+    assert hiding.guarantee.epsilon == pytest.approx(plain.guarantee.epsilon)
+    assert hiding.settings["lam"] >= hiding_lambda(films, category)
+    column = films.categories.index(category)
+    inside = np.asarray(films.matrix[:, [column]].todense()).ravel() > 0
+    groups = hiding.channel.groups
+    assert (groups.sizes == hiding.settings["floor"]).all()
+    for item in np.flatnonzero(inside):
+        members = groups.members(int(item))
+        assert item in members
+        assert len(set(members.tolist())) == len(members)
+        assert (~inside[members]).mean() >= 0.5
+    others = np.flatnonzero(~inside)[:20]
+    free = public_groups(films, hiding.settings["lam"], hiding.settings["floor"])
+    assert all((groups.members(i) == free.members(i)).all() for i in others)
+    with pytest.raises(InputError, match="no category"):
+        D2P(films, hide="Cookery").release(films.item_ids[:3])
 
 
 def test_as_published_is_claimed_at_what_12_gives(films: Catalogue, viewers: Ratings) -> None:

@@ -19,7 +19,7 @@ from epicrec.errors import InputError
 from epicrec.perturb.correction import AlterEgos
 from epicrec.perturb.d2p_choice import check_epsilon, choose, whole_floor
 from epicrec.perturb.epicrec import item_ids_of
-from epicrec.perturb.groups import public_groups
+from epicrec.perturb.groups import hiding_lambda, public_groups, with_outsiders
 from epicrec.perturb.levels import PERTURBED
 from epicrec.perturb.rating_groups import cosine_groups
 from epicrec.perturb.substitution import Channel
@@ -105,6 +105,7 @@ def make_channel(
     p: float | None = None,
     p_star: float | None = None,
     lam: float | None = None,
+    hide: str | None = None,
     floor: int | None = None,
     neighbours: int = 0,
     epsilon: float | None = None,
@@ -129,6 +130,8 @@ def make_channel(
             raise InputError(
                 "the paper's groups come from ratings: pass ratings=, or use public groups"
             )
+        if hide is not None:
+            raise InputError("hide goes with public groups; as published, give λ itself")
         p, p_star = 0.7 if p is None else p, 0.03 if p_star is None else p_star
         lam, floor = 6.5 if lam is None else lam, whole_floor(1 if floor is None else floor, n)
         groups = cosine_groups(
@@ -141,6 +144,8 @@ def make_channel(
             raise InputError(
                 "neighbouring groups belong to as_published; raise λ or the floor instead"
             )
+        if hide is not None:
+            lam = max(lam or 0.0, hiding_lambda(catalogue, hide))
         if p is None:
             chosen = choose(
                 catalogue, DEFAULT_EPSILON if epsilon is None else epsilon,
@@ -150,14 +155,18 @@ def make_channel(
         else:
             p_star, lam = 0.0 if p_star is None else p_star, 1.0 if lam is None else lam
             floor = whole_floor(max(1, n // 20) if floor is None else floor, n)
-        channel = Channel(public_groups(catalogue, lam, floor), p, p_star)
+        groups = public_groups(catalogue, lam, floor)
+        if hide is not None:
+            groups = with_outsiders(groups, catalogue, hide)
+        channel = Channel(groups, p, p_star)
         cost = channel.epsilon
     if epsilon is not None and cost > epsilon * (1 + 1e-9):
         raise InputError(
             f"p = {p:g}, p* = {p_star:g} and λ = {lam:g} cost ε = {cost:.4g}, more than "
             f"{epsilon:g}; leave p out to have it chosen, or raise ε"
         )
-    return channel, {"p": p, "p_star": p_star, "lam": lam, "floor": floor, "neighbours": neighbours}
+    settings = {"p": p, "p_star": p_star, "lam": lam, "floor": floor, "neighbours": neighbours}
+    return channel, settings | ({} if hide is None else {"hide": hide})
 
 
 def channel_guarantee(
@@ -203,7 +212,9 @@ class D2P:
     Sound where the paper is not: groups come from the public catalogue and have a floor; one draw
     decides between group and everything, not two; it runs on the device. `as_published` takes the
     paper's groups from `ratings`. `carry_ratings` sends the ratings of the history along, which
-    hides only which item they belong to. Without options the settings are chosen for ε = 3.
+    hides only which item they belong to. `hide` names a category: every item of it then reaches
+    items outside it (Figure 13), which are at least half of its group. Without options the settings
+    are chosen for ε = 3.
 
     >>> from epicrec.data.simulate import embedded_items
     >>> films = Catalogue.from_table(embedded_items())
@@ -216,6 +227,7 @@ class D2P:
     p: float | None = field(default=None, kw_only=True)
     p_star: float | None = field(default=None, kw_only=True)
     lam: float | None = field(default=None, kw_only=True)
+    hide: str | None = field(default=None, kw_only=True)
     floor: int | None = field(default=None, kw_only=True)
     neighbours: int = field(default=0, kw_only=True)
     epsilon: float | None = field(default=None, kw_only=True)
@@ -291,7 +303,7 @@ class D2P:
     @property
     def _made(self) -> tuple[Channel, dict[str, Any]]:
         return _cached_channel(
-            self.catalogue, self.p, self.p_star, self.lam, self.floor, self.neighbours,
+            self.catalogue, self.p, self.p_star, self.lam, self.hide, self.floor, self.neighbours,
             self.epsilon, self.ratings, self.as_published,
         )  # fmt: skip
 
@@ -299,11 +311,11 @@ class D2P:
 @lru_cache(maxsize=8)
 def _cached_channel(
     catalogue: Catalogue, p: float | None, p_star: float | None, lam: float | None,
-    floor: int | None, neighbours: int, epsilon: float | None, ratings: Ratings | None,
-    as_published: bool,
+    hide: str | None, floor: int | None, neighbours: int, epsilon: float | None,
+    ratings: Ratings | None, as_published: bool,
 ) -> tuple[Channel, dict[str, Any]]:  # fmt: skip
     return make_channel(
-        catalogue, p=p, p_star=p_star, lam=lam, floor=floor, neighbours=neighbours,
+        catalogue, p=p, p_star=p_star, lam=lam, hide=hide, floor=floor, neighbours=neighbours,
         epsilon=epsilon, ratings=ratings, as_published=as_published,
     )  # fmt: skip
 

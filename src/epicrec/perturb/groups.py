@@ -331,6 +331,25 @@ def hiding_lambda(
     return float(distance(PublicSimilarity(catalogue).rows(own)[:, ~inside].max(axis=1)).max())
 
 
+def with_outsiders(groups: Groups, catalogue: Catalogue, category: str) -> Groups:
+    """Groups of the same sizes in which at least half of what an item of the category may become
+    lies outside it: the nearest such items take the places of some inside."""
+    column = catalogue.categories.index(category)
+    inside = np.asarray(catalogue.matrix[:, [column]].todense()).ravel() > 0
+    similarity = PublicSimilarity(catalogue)
+    items = groups.items.copy()
+    for item in np.flatnonzero(inside):
+        members = items[groups.indptr[item] : groups.indptr[item + 1]]
+        lacking = min(-(-len(members) // 2), int((~inside).sum())) - int((~inside[members]).sum())
+        if lacking <= 0:
+            continue
+        closeness = similarity.rows(np.array([item]))[0]
+        closeness[inside] = closeness[members] = -1
+        places = np.flatnonzero(inside[members] & (members != item))[-lacking:]
+        members[places] = np.argsort(-closeness, kind="stable")[: len(places)]
+    return Groups(groups.indptr, items)
+
+
 def average_lambda(catalogue: Catalogue, history: npt.NDArray[Any]) -> float:
     """The mean finite distance between the items of a history (Figure 14), given as positions.
 
