@@ -62,6 +62,26 @@ def test_lists_and_folding_in_agree(settings: Settings, filled: Database) -> Non
     filled.stop()
 
 
+def test_a_category_is_cut_from_the_whole_list(settings: Settings, filled: Database) -> None:
+    """As far as the kept list reaches; what it leaves out is computed, and both are one order."""
+    fit.train(settings, filled)
+    found = opened(settings)
+    kept = found.arrays["top_items"].shape[1]
+    starts = found.arrays["seen_starts"]
+    for row in range(0, 300, 29):
+        seen = found.arrays["seen_items"][starts[row] : starts[row + 1]]
+        for category in found.categories:
+            inside = set(np.array(found.item_ids)[found._items_in(category)])
+            whole = [name for name, _ in found.for_user(row, kept) if name in inside]
+            computed = found._best(found.arrays["user_factors"][row], seen, 500, 0, category)
+            assert whole == [name for name, _ in computed][: len(whole)]
+            listed = found.for_user(row, 500, category=category)
+            assert [name for name, _ in listed] == [name for name, _ in computed]
+            if len(whole) > 3:
+                part = found.for_user(row, 2, offset=1, category=category)
+                assert [name for name, _ in part] == whole[1:3]
+
+
 def test_the_quality_tells_taste_from_popularity(tmp_path: Path) -> None:
     """Two groups that share nothing: the model must find the group, popularity cannot."""
     settings = Settings(data=str(tmp_path), factors=4, iterations=10)

@@ -49,7 +49,7 @@ class Settings:
     iterations: int = 15
     regularization: float = 0.05
     alpha: float = 10.0  # confidence in a released item over one that was not released
-    list_length: int = 100
+    list_length: int = 200
     training_nice: int = 10  # how far training gives way to answering, as of nice(1)
 
     # the published item model

@@ -77,12 +77,14 @@ class Lists:
 
     def for_user(self, row: int, n: int, offset: int = 0, category: str = "") -> Ranked:
         """For a user as they were at training time."""
-        top = self.arrays["top_items"][row]
-        if not category and not self.gone and offset + n <= len(top) and top[offset + n - 1] >= 0:
-            scores = self.arrays["top_scores"][row, offset : offset + n].tolist()
-            ids = self.item_ids
-            found = top[offset : offset + n].tolist()
-            return [(ids[at], score) for at, score in zip(found, scores, strict=True)]
+        if not self.gone:
+            top = self.arrays["top_items"][row]
+            among = self._places_in(top, category) if category else np.flatnonzero(top >= 0)
+            if offset + n <= len(among):
+                at = among[offset : offset + n]
+                scores = self.arrays["top_scores"][row][at].tolist()
+                ids = self.item_ids
+                return [(ids[item], s) for item, s in zip(top[at].tolist(), scores, strict=True)]
         starts = self.arrays["seen_starts"]
         seen = self.arrays["seen_items"][starts[row] : starts[row + 1]]
         if len(seen) == 0:
@@ -141,6 +143,12 @@ class Lists:
     def _items_in(self, category: str) -> Array:
         at, starts = self._category_at[category], self.arrays["category_starts"]
         return self.arrays["category_items"][starts[at] : starts[at + 1]]
+
+    def _places_in(self, items: Array, category: str) -> Array:
+        """Which of these items are in the category: where they stand."""
+        own = self._items_in(category)
+        at = np.minimum(own.searchsorted(items), len(own) - 1)
+        return np.flatnonzero(own[at] == items)
 
     def _best(self, factors: Array, seen: Array, n: int, offset: int, category: str) -> Ranked:
         if category:
