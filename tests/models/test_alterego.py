@@ -243,6 +243,20 @@ def test_catalogue_over_other_items(films: Catalogue) -> None:
     assert aligned(films, films.item_ids) is films
 
 
+@pytest.mark.parametrize("cls", [D2PItems, D2PSvd])
+def test_a_published_item_model_holds_no_one(cls: Any, viewers: Ratings, tmp_path: Any) -> None:
+    model = cls(p=0.7).fit(viewers)
+    model.save(tmp_path / "model.npz")
+    with np.load(tmp_path / "model.npz", allow_pickle=False) as file:
+        assert all(len(file[name]) != viewers.n_users for name in file.files)
+    again = load(tmp_path / "model.npz")
+    assert again.guarantee == model.guarantee
+    history = viewers.users_at(np.arange(3))
+    assert again.recommend(history, n=5).equals(model.recommend(history, n=5))
+    with pytest.raises(InputError, match="no AlterEgo"):
+        again.server_scores(viewers.user_ids[:1])
+
+
 def test_published_groups_are_not_kept_up_to_date(viewers: Ratings) -> None:
     model = D2PUserKNN(as_published=True).fit(viewers)
     with pytest.raises(InputError, match="fit the model again"):

@@ -190,7 +190,7 @@ class AlterEgoModel(Recommender):
             changed = held.user_ids
         self._prepare(held)
         self._learn(changed)
-        vars(self).update(held.to_arrays())
+        vars(self).update((held if self.by_user else held.without_users()).to_arrays())
 
     def _prepare(self, held: AlterEgos) -> None:
         """Have at hand what scoring needs of the AlterEgos: as outputs, or as sets of items."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import islice, pairwise
 from typing import Any, Self
@@ -92,6 +92,10 @@ class AlterEgos:
     def epsilon(self) -> float:
         """Each event went through one channel, so the dearest rules."""
         return max(channel.epsilon for channel in self.channels)
+
+    def without_users(self) -> Self:
+        """The laws alone, as a published item model holds them."""
+        return replace(self, counts=self.counts[:0], user_ids=self.user_ids[:0])
 
     def by_item(self) -> Any:
         """Users × items: how often each item stands in each AlterEgo, whatever drew it."""

@@ -326,9 +326,12 @@ def hiding_lambda(
     own = np.flatnonzero(inside) if history is None else np.asarray(history)[inside[history]]
     if inside.all():
         raise InputError(f"every item is in {category!r}; there is nothing to hide it among")
-    if not len(own):
-        return 0.0
-    return float(distance(PublicSimilarity(catalogue).rows(own)[:, ~inside].max(axis=1)).max())
+    similarity = PublicSimilarity(catalogue)
+    farthest = 0.0
+    for start in range(0, len(own), ROWS_AT_ONCE):
+        alike = similarity.rows(own[start : start + ROWS_AT_ONCE])[:, ~inside]
+        farthest = max(farthest, float(distance(alike.max(axis=1)).max()))
+    return farthest
 
 
 def with_outsiders(groups: Groups, catalogue: Catalogue, category: str) -> Groups:
