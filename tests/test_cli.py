@@ -62,6 +62,16 @@ def test_evaluate_json(capsys) -> None:
     assert result["peak_rss_mb"] > 0
 
 
+def test_one_set_takes_several_settings(capsys) -> None:
+    result = run_json(
+        capsys, "evaluate", "d2p-svd", "--protocol", "topn",
+        "--set", "p=0.7", "p_star=0.03", "lam=6.5", "--set", "factors=4", "--seed", "3",
+    )  # fmt: skip
+    settings = result["settings"]
+    assert [settings[name] for name in ("p", "p_star", "lam", "factors")] == [0.7, 0.03, 6.5, 4]
+    assert settings["seed"] == 3
+
+
 def test_fit_then_recommend(capsys, tmp_path, films) -> None:
     model, history = tmp_path / "model.npz", tmp_path / "history.csv"
     run_json(capsys, "fit", "item-knn", str(model))

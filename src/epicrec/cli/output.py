@@ -42,7 +42,8 @@ AsPublished = Annotated[
     bool, typer.Option("--as-published", help="The paper's own version, with its flaws.")
 ]
 Set = Annotated[
-    list[str] | None, typer.Option("--set", help="A further setting of the method, key=value.")
+    list[str] | None,
+    typer.Option("--set", help="Further settings of the method: key=value, one or several."),
 ]
 
 
