@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import html
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -147,6 +149,13 @@ class Pages:
     @property
     def url(self) -> str:
         return self.address.partition("/?")[0]
+
+
+def shown_payload(page: str) -> bytes:
+    """What the preview says will be sent."""
+    found = re.search(r'<pre id="payload"[^>]*>(.*?)</pre>', page, re.DOTALL)
+    assert found
+    return html.unescape(found.group(1)).encode()
 
 
 @contextmanager

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import json
-import re
 from pathlib import Path
 
 import pytest
 
-from client.conftest import Pages, Served, serving, showing
+from client.conftest import Pages, Served, serving, showing, shown_payload
 from epicrec.client.main import make_client
 from epicrec.client.remote import UntrustedError, shown_certificate
 from epicrec.errors import InputError
@@ -18,12 +16,6 @@ EVERY_PAGE = (
     "/", "/history", "/sources", "/privacy", "/preview", "/for-you", "/for-you/Comedy", "/learned",
     "/learned?q=alien", "/learned?look=1", "/ledger", "/server", "/data", "/history?q=alien",
 )  # fmt: skip
-
-
-def shown_payload(page: str) -> bytes:
-    found = re.search(r'<pre id="payload"[^>]*>(.*?)</pre>', page, re.DOTALL)
-    assert found
-    return html.unescape(found.group(1)).encode()
 
 
 def test_every_page_answers_before_and_after_a_round(pages: Pages) -> None:

@@ -7,15 +7,21 @@ import os
 import shutil
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from client.conftest import Pages, Served, showing
+from client.conftest import Pages, Served, serving, showing
 from client.film_site import NAME, film_site
+from epicrec.client.device import Device
+from epicrec.client.job import Job
+from epicrec.client.store import Store
+from epicrec.progress import report
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")
@@ -212,6 +218,33 @@ def test_keyboard_alone(pages: Pages, chromium: Any) -> None:
     page.close()
 
 
+@contextmanager
+def long_work(device: Device, result: Any = None) -> Iterator[None]:
+    """Work that goes on until the block ends, and then has this result."""
+    ended = threading.Event()
+    device.job = Job("reading browsers", lambda: ended.wait() and result)
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def test_progress_moves_in_place_and_the_page_goes_on(pages: Pages, chromium: Any) -> None:
+    batch = pages.device.read_file("h.csv", b"Title,Date\nHeat,5/31/2024\n", {})
+    page = chromium.new_page()
+    page.goto(pages.address)
+    with long_work(pages.device, batch):
+        page.goto(f"{pages.url}/working")
+        bar = page.get_by_role("progressbar")
+        bar.evaluate("(bar) => { bar.seen = true }")
+        assert bar.get_attribute("value") is None
+        report("reading pages", 300, 4000)
+        page.get_by_text("reading pages: 300 of 4,000").wait_for(timeout=5000)
+        assert bar.evaluate("(bar) => [bar.value, bar.max, bar.seen]") == [300, 4000, True]
+    page.wait_for_url(f"**/import/{batch}", timeout=5000)
+    page.close()
+
+
 # ---- others -------------------------------------------------------------------------------
 
 ATTACK = """async (target) => {
@@ -298,7 +331,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     ("scheme", "width"), [("light", 1280), ("dark", 390)], ids=["light wide", "dark phone"]
 )
 def test_every_page_is_accessible_and_fits(
-    pages: Pages, chromium: Any, axe: str, scheme: str, width: int
+    pages: Pages, chromium: Any, axe: str, scheme: str, width: int, tmp_path: Path
 ) -> None:
     context = chromium.new_context(
         color_scheme=scheme, viewport={"width": width, "height": 844}, bypass_csp=True
@@ -340,5 +373,41 @@ def test_every_page_is_accessible_and_fits(
     look("fix")
     page.goto(f"{pages.url}/import/999999")
     look("problem")
+    page.goto(f"{pages.url}/history")
+    press(page, "Undo")
+    look("undone")
+    page.goto(f"{pages.url}/sources")
+    page.set_input_files("#file", {
+        "name": "h.csv", "mimeType": "text/csv", "buffer": b'Title,Date\n"Heat","05/06/2024"\n',
+    })  # fmt: skip
+    press(page, "Read this file")
+    assert page.locator("legend").count() == 1
+    look("question about a file")
+    with long_work(pages.device):
+        page.goto(f"{pages.url}/working")
+        look("working, nobody knows how long")
+        report("reading pages", 300, 4000)
+        page.goto(f"{pages.url}/working")
+        look("working")
+        page.goto(f"{pages.url}/server")
+    with serving(tmp_path / "own server", http=False) as own:
+        page.get_by_role("textbox", name="Address").fill(own.url)
+        press(page, "Use this server")
+        assert "Do you know this server?" in page.inner_text("main")
+        look("question about a server")
+    page.goto(f"{pages.url}/data")
+    page.get_by_role("checkbox", name="I am sure").check()
+    press(page, "Delete everything here")
+    look("deleted")
+    store = Store(tmp_path / "sealed")
+    store.seal("four words are better")
+    store.close()
+    with showing(tmp_path / "sealed") as sealed:
+        page.goto(sealed.address)
+        assert page.url.endswith("/unlock")
+        look("unlock")
+        page.get_by_label("Passphrase").fill("wrong one")
+        press(page, "Open")
+        look("unlock with a wrong passphrase")
     assert found == []
     context.close()

@@ -20,6 +20,7 @@ PAGES: tuple[tuple[str, Handler], ...] = (
     ("/history/fix", history.fix),
     ("/sources", history.sources),
     ("/working", history.working),
+    ("/working/progress", history.progress),
     ("/import/{batch}", history.review),
     ("/privacy", privacy.privacy),
     ("/privacy/odds", privacy.odds),

@@ -25,6 +25,11 @@ class Job:
     def is_running(self) -> bool:
         return self._thread.is_alive()
 
+    @property
+    def words(self) -> str:
+        """What it does, and how far it is where that is known."""
+        return f"{self.what}: {self.done:,} of {self.total:,}" if self.total else self.what
+
     def wait(self, seconds: float) -> bool:
         """Whether it is over within this time."""
         self._thread.join(seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from epicrec.client.device import Device
 from epicrec.client.job import Job
@@ -167,6 +167,14 @@ def working(ask: Ask) -> Response:
         return ask.page("questions.html", found=job.result)
     ask.state.upload = None
     return to(f"/import/{job.result}")
+
+
+def progress(ask: Ask) -> Response:
+    """How far the work is, for the page's script; nothing once it is over."""
+    job = ask.device.job
+    if job is None or not job.is_running:
+        return Response(status_code=204)
+    return JSONResponse({"words": job.words, "done": job.done, "total": job.total})
 
 
 def review(ask: Ask) -> Response:

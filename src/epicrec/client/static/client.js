@@ -14,6 +14,21 @@ if (form) {
   });
 }
 
+// Progress moves in place, and the page goes on when the work is over.
+const working = document.getElementById("working");
+if (working) {
+  const bar = working.querySelector("progress");
+  const look = async () => {
+    const answer = await fetch(working.dataset.live, { credentials: "same-origin" });
+    if (answer.status !== 200) return location.assign("/working");
+    const { words, done, total } = await answer.json();
+    working.querySelector("p").textContent = words;
+    if (total) Object.assign(bar, { max: total, value: done });
+    setTimeout(look, 1000);
+  };
+  setTimeout(look, 1000);
+}
+
 // A button that was pressed says so, and is not pressed twice.
 document.addEventListener("submit", (event) => {
   const button = event.submitter;

@@ -1,0 +1,173 @@
+"""The running program, killed while a person uses its pages: what they were told still holds."""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from client.conftest import Served, shown_payload
+from epicrec.client.device import Device
+from epicrec.client.store import PLAIN
+from epicrec.data import Catalogue
+from epicrec.server.store import releases
+
+KILLS = 14
+FILMS = 5
+"""How many are imported at once."""
+
+Rows = tuple[tuple[str, str, float], ...]
+
+
+class Person:
+    """Imports, previews and sends as a browser would, and notes what the pages acknowledged."""
+
+    def __init__(self, films: Catalogue) -> None:
+        self.films = films
+        self.next = 0
+        self.draft: tuple[str, set[str]] | None = None
+        self.kept: set[str] = set()
+        self.drawn = False
+        self.shown: dict[str, bytes] = {}
+        self.presses: Counter[str] = Counter()
+        self.sent: set[str] = set()
+
+    def use(self, address: str) -> None:
+        """Until the program is gone."""
+        url = address.partition("/?")[0]
+        own = {"Origin": url, "Sec-Fetch-Site": "same-origin"}
+        with httpx.Client(base_url=url, headers=own, timeout=30) as http:
+            assert http.get(address).headers["location"] == "/"
+            for identity, payload in self.shown.items():
+                assert http.get(f"/release/{identity}").content == payload
+            while True:
+                self.send_what_waits(http)
+                self.bring_films(http)
+                assert self.post(http, "/preview/draw") == "/preview"
+                self.drawn = True
+
+    def send_what_waits(self, http: httpx.Client) -> None:
+        page = http.get("/preview").text
+        if 'id="payload"' not in page:
+            assert not self.drawn, "a draw was acknowledged and is gone"
+            return
+        payload = shown_payload(page)
+        (identity,) = re.findall(r'action="/release/(\w+)/send"', page)
+        assert self.shown.setdefault(identity, payload) == payload, "drawn anew"
+        assert identity not in self.sent, "offered again after it was sent"
+        self.drawn = False
+        self.presses[identity] += 1
+        assert self.post(http, f"/release/{identity}/send") == "/for-you"
+        self.sent.add(identity)
+        assert http.get("/for-you").status_code == 200
+
+    def bring_films(self, http: httpx.Client) -> None:
+        if self.draft is None:
+            chosen = range(self.next, self.next + FILMS)
+            self.next += FILMS
+            lines = [f'"{self.films.titles[j]}",{self.films.years[j]},,,,,mine' for j in chosen]
+            text = "\n".join(["title,year,imdb_id,tmdb_id,watched_at,rating,source", *lines])
+            review = self.post(http, "/sources/file", files={"file": ("own.csv", text.encode())})
+            self.draft = review, {str(self.films.item_ids[j]) for j in chosen}
+        review, items = self.draft
+        assert http.get(review).status_code == 200
+        assert self.post(http, f"{review}/keep") == "/history"
+        self.kept |= items
+        self.draft = None
+
+    def post(self, http: httpx.Client, path: str, **form: Any) -> str:
+        """Where the page leads to; that it leads on is the acknowledgement."""
+        answer = http.post(path, **form)
+        assert answer.status_code == 303, answer.text
+        return str(answer.headers["location"])
+
+
+def live(command: list[str], person: Person, seconds: float, *, early: bool) -> None:
+    """One life of the program, `seconds` long from its start (`early`) or from when it is ready."""
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as client:
+        assert client.stderr is not None
+        killer = threading.Timer(seconds, client.kill)
+        try:
+            if early:
+                killer.start()
+            said = client.stderr.readline()
+            if not early:
+                killer.start()
+            if said:
+                person.use(said.split()[-1])
+        except httpx.TransportError:
+            pass
+        finally:
+            killer.join()
+        assert client.wait() == -signal.SIGKILL, "it ended by itself"
+
+
+def due(folder: Path) -> set[str]:
+    """The releases in the ledger that are not called sent yet."""
+    ledger = folder / "ledger.jsonl"
+    entered = ledger.read_text() if ledger.exists() else ""
+    with closing(sqlite3.connect(f"file:{folder / PLAIN}?mode=ro", uri=True)) as db:
+        recorded = db.execute("SELECT id FROM releases WHERE state = 'recorded'").fetchall()
+    return {identity for (identity,) in recorded if identity in entered}
+
+
+@pytest.mark.slow
+def test_killed_while_the_pages_are_used(
+    tmp_path: Path, films: Catalogue, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, put = tmp_path / "client", releases.put
+    arrived: list[tuple[Rows, set[str]]] = []
+
+    def note(connection: Any, rows: list[Any], **options: Any) -> set[int]:
+        """What arrives at the server, and which releases may: read from the disk at that moment."""
+        arrived.append((tuple((row.UserId, row.ItemId, row.Value) for row in rows), due(folder)))
+        return put(connection, rows, **options)
+
+    monkeypatch.setattr(releases, "put", note)
+    program = Path(sys.executable).with_name("epicrec")
+    command = [str(program), "client", "--folder", str(folder), "--server", served.url]
+    person, rng = Person(films), random.Random(5)
+    for number in range(KILLS):
+        live([*command, "--port", "0"], person, rng.uniform(0, 1.5), early=number % 4 == 3)
+    assert len(person.sent) >= KILLS // 3, "the kills left time for some releases"
+
+    device = Device(folder, films, server=served.url)
+    stored = {one.id: one for one in device.releases.all()}
+    assert person.kept <= set(device.history.items()), "nothing kept is lost"
+    assert person.shown.items() <= {one.id: one.payload for one in stored.values()}.items()
+    assert {stored[identity].state for identity in person.sent} == {"sent"}
+
+    entered = [entry.about.split()[1].rstrip(":") for entry in device.ledger.entries()]
+    assert sorted(entered) == sorted(stored), "one entry for each release, and no other"
+    epsilons = [one.release.guarantee.epsilon for one in stored.values()]
+    assert device.ledger.total()["item"].epsilon == pytest.approx(max(epsilons))
+
+    ids: dict[Rows, list[str]] = {}
+    for one in stored.values():
+        rows = tuple((row["UserId"], row["ItemId"], row["Value"]) for row in one.rows)
+        ids.setdefault(rows, []).append(one.id)
+    for rows, allowed in arrived:
+        assert allowed & set(ids[rows]), "in the ledger before it arrives, called sent afterwards"
+    for rows, times in Counter(rows for rows, _ in arrived).items():
+        assert times <= sum(person.presses[i] for i in ids[rows]), "sent only when told to"
+
+    held = served.held(device)
+    certain = {i for one in stored.values() if one.state == "sent" for i in one.release.items}
+    drawn = {i for one in stored.values() for i in one.release.items}
+    assert certain <= {row.ItemId for row in held} <= drawn, "nothing there that is not recorded"
+    assert {row.Value for row in held} == {1.0}, "what was sent again counts once"
+    for one in device.releases.unsent():
+        device.send(one.id)
+    assert {row.ItemId for row in served.held(device)} == drawn
+    device.close()
