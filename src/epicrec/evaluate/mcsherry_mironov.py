@@ -152,7 +152,7 @@ def plot(rows: list[dict[str, Any]], folder: Path) -> list[Path]:
             x=alt.X("epsilon:Q", scale=alt.Scale(type="log"), title="privacy budget ε (log)"),
             y=alt.Y("rmse:Q", scale=alt.Scale(zero=False), title="RMSE, lower is better"),
             color=alt.Color("recipe:N", title=None),
-            strokeDash=alt.StrokeDash("recipe:N", legend=None),
+            strokeDash=alt.StrokeDash("recipe:N", title=None),
         )
         .properties(width=380, height=280)
         .facet(alt.Facet("data:N", title=None), columns=2)
