@@ -23,6 +23,8 @@ SAMPLING = 1.5
 """How far the sampling variance of a covariance exceeds that of independent ratings."""
 UNCLAMPED = 1.7
 """The variance of a rating's noise, over that of the same noise after clamping to one star."""
+UNEXPLAINED = 0.6
+"""At least this share of a rating's variance is its own, whatever the factors say of themselves."""
 HISTORY_SAMPLING = 0.36
 """As SAMPLING, for what was watched: much of its variance is popularity, which is no noise."""
 LANCZOS_STEPS = 10
@@ -181,14 +183,14 @@ def rating_factors(
     values, kept, vectors = spectrum.cleaned(items.noise(sigma))
     square = items.reach**2
     prior = values / max(float(square.sum()), 1e-9)
-    unexplained = max(variance - float(prior.sum()), 0.3 * variance)
+    unexplained = max(variance - float(prior.sum()), UNEXPLAINED * variance)
     sampling = square / np.maximum(items.ratings, 1e-9)
     scale = square[:, None] + sampling[:, None] * (unexplained / prior)
     scale += sigma**2 / (values * prior)
     factors = vectors * np.sqrt(kept) * items.reach[:, None] / np.maximum(scale, 1e-12)
     share = items.ratings / max(float(items.ratings.sum()), 1e-9)
     explained = float(np.sum(share[:, None] * factors**2))
-    return factors, UNCLAMPED * max(variance - explained, 0.3 * variance)
+    return factors, UNCLAMPED * max(variance - explained, UNEXPLAINED * variance)
 
 
 def history_scales(counts: Floats) -> Floats:
