@@ -159,6 +159,23 @@ def test_one_user_is_updated_without_the_others(cls: Any, viewers: Ratings) -> N
     assert model.guarantee.epsilon == pytest.approx(2 * epsilon), "no user was renewed twice"
 
 
+def test_new_groups_wait_for_events(viewers: Ratings, films: Catalogue) -> None:
+    """Groups made anew before anything came are those of what comes next."""
+    early = viewers.with_items(films.item_ids[:-60])
+    model = D2PItems(p=0.6, catalogue=films).fit(early)
+    nothing_new = (
+        viewers.with_items(films.item_ids)
+        .users_at(np.arange(2))
+        .select(viewers.users_at(np.arange(2)).items < len(films) - 60)
+    )
+    model.update(nothing_new, catalogue=films)
+    assert model.channel.n_items == len(films)
+    late = viewers.with_items(films.item_ids).users_at(np.arange(5, 200))
+    model.update(late)
+    assert [channel.n_items for channel in model._held.channels] == [len(films) - 60, len(films)]
+    assert model._held.counts.sum() == model.histories_.items.size
+
+
 def test_what_is_taken_back_and_comes_again_keeps_its_substitute(viewers: Ratings) -> None:
     """Otherwise one event would be released twice and counted once."""
     model = D2PItems(p=0.9, p_star=0.0).fit(viewers)

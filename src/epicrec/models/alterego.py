@@ -171,7 +171,7 @@ class AlterEgoModel(Recommender):
         """Learn from the AlterEgos as they are drawn now; only these users' are new, if given."""
         events = self._events
         batches = []
-        used = np.unique(self._drawn_by)
+        used = np.union1d(self._drawn_by, len(self._channels) - 1)  # the newest is for what comes
         self._channels = [self._channels[number] for number in used]
         self._drawn_by = np.searchsorted(used, self._drawn_by)
         for number, (channel, item_ids) in enumerate(self._channels):
