@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 import numba
@@ -202,16 +203,16 @@ class AlterEgoModel(Recommender):
             self._profiles = held.by_item()
             self._profiles.data[:] = 1
 
+    @abstractmethod
     def _learn(self, changed: npt.NDArray[Any]) -> None:
         """Learn from the AlterEgos (`_profiles`), of which `shares_` are known; only these users'
         changed, where the model learns `by_user`."""
-        raise NotImplementedError
 
     # ---- scoring ------------------------------------------------------------------------------
 
+    @abstractmethod
     def _score(self, profiles: Any, user_ids: npt.NDArray[Any]) -> Floats:
         """Scores from profiles over `item_ids_`, a sparse row for each of these users."""
-        raise NotImplementedError
 
     def _scores(self, histories: Ratings) -> Floats:
         return self._score(histories.csr(), histories.user_ids)

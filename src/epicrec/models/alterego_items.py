@@ -24,27 +24,8 @@ from epicrec.perturb.substitution import Channel
 _KEPT = 20  # neighbours of an item where nothing is corrected, as in `item-knn`
 
 
-class D2PItems(AlterEgoModel):
-    """i-D2P: items alike in the AlterEgos that hold them, ranked with the true history.
-
-    Corrected: the expected histories, as shares of each user's events less π, scaled by 1/√π (the
-    residuals of correspondence analysis), and of these the first `factors` right singular vectors
-    V; `score = π + √π · V Vᵀ (x/n - π)/√π` for a history x of n items. Not corrected: cosine
-    between items over AlterEgos as sets, each item's 20 nearest, summed over the history.
-
-    As published (section 4.2.6) items, not users, get other profiles: in the profile of an item
-    every user is replaced, mostly by one of a group of like users (AlterReplica), then as not
-    corrected.
-
-    >>> ratings = Ratings.from_columns([1, 1, 2, 2, 3, 3], list("abacbc"), [5, 4, 5, 2, 4, 1])
-    >>> D2PItems(p=0.5, p_star=0.5, seed=1).fit(ratings).recommend([1], n=1)["item_id"].to_pylist()
-    ['c']
-    """
-
-    toward_: Floats
-    back_: Floats
-    nearest_: npt.NDArray[np.int32]
-    similarities_: npt.NDArray[np.float32]
+class AlterEgoFactors(AlterEgoModel):
+    """An item model that keeps so many `factors`: with substitution the rest is noise."""
 
     def __init__(
         self,
@@ -66,6 +47,34 @@ class D2PItems(AlterEgoModel):
             catalogue=catalogue, correct=correct, as_published=as_published, seed=seed,
         )  # fmt: skip
         self.factors = factors
+
+    def _take(self, held: AlterEgos, changed: npt.NDArray[Any] | None = None) -> None:
+        if self.factors <= 0:
+            raise InputError(f"factors must be at least 1, got {self.factors}")
+        super()._take(held, changed)
+
+
+class D2PItems(AlterEgoFactors):
+    """i-D2P: items alike in the AlterEgos that hold them, ranked with the true history.
+
+    Corrected: the expected histories, as shares of each user's events less π, scaled by 1/√π (the
+    residuals of correspondence analysis), and of these the first `factors` right singular vectors
+    V; `score = π + √π · V Vᵀ (x/n - π)/√π` for a history x of n items. Not corrected: cosine
+    between items over AlterEgos as sets, each item's 20 nearest, summed over the history.
+
+    As published (section 4.2.6) items, not users, get other profiles: in the profile of an item
+    every user is replaced, mostly by one of a group of like users (AlterReplica), then as not
+    corrected.
+
+    >>> ratings = Ratings.from_columns([1, 1, 2, 2, 3, 3], list("abacbc"), [5, 4, 5, 2, 4, 1])
+    >>> D2PItems(p=0.5, p_star=0.5, seed=1).fit(ratings).recommend([1], n=1)["item_id"].to_pylist()
+    ['c']
+    """
+
+    toward_: Floats
+    back_: Floats
+    nearest_: npt.NDArray[np.int32]
+    similarities_: npt.NDArray[np.float32]
 
     # ---- as published: users are replaced in the profiles of items ------------------------------
 
@@ -103,8 +112,6 @@ class D2PItems(AlterEgoModel):
     # ---- learning -------------------------------------------------------------------------------
 
     def _learn(self, _: npt.NDArray[Any]) -> None:
-        if self.factors <= 0:
-            raise InputError(f"factors must be at least 1, got {self.factors}")
         if self._corrected:
             vectors = item_vectors(self._profiles, self._posterior, self.factors)
             root = np.sqrt(np.maximum(self.shares_, TINY))[:, None]
@@ -134,13 +141,13 @@ class D2PItems(AlterEgoModel):
         return np.asarray(self.shares_ + place @ self.back_.T)
 
 
-class D2PSvd(AlterEgoModel):
+class D2PSvd(AlterEgoFactors):
     """`svd` on AlterEgos: its eigenvectors of what is watched together, on corrected counts.
 
     Corrected: with Y the AlterEgos, W = diag(1/n_u) and G the guess P(s | t), the sum over users of
     what two true items share is G (YᵀWY - diag) Gᵀ, without the products of an event with itself;
-    the matrix is only ever multiplied. Its `factors` first eigenvectors in `svd`'s scale are kept:
-    with substitution the rest is noise. Not corrected: the same of the AlterEgos as they are.
+    the matrix is only ever multiplied. Its `factors` first eigenvectors in `svd`'s scale are kept.
+    Not corrected: the same of the AlterEgos as they are.
 
     >>> ratings = Ratings.from_columns([1, 1, 2, 2, 3, 3], list("abacbc"), [5, 4, 5, 2, 4, 1])
     >>> D2PSvd(p=0.5, p_star=0.5, seed=1).fit(ratings).recommend([1], n=1)["item_id"].to_pylist()
@@ -151,30 +158,7 @@ class D2PSvd(AlterEgoModel):
     factors_: Floats
     projections_: Floats
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        p: float | None = None,
-        p_star: float | None = None,
-        lam: float | None = None,
-        floor: int | None = None,
-        neighbours: int = 0,
-        catalogue: Catalogue | None = None,
-        correct: bool = True,
-        as_published: bool = False,
-        factors: int = 8,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon, p=p, p_star=p_star, lam=lam, floor=floor, neighbours=neighbours,
-            catalogue=catalogue, correct=correct, as_published=as_published, seed=seed,
-        )  # fmt: skip
-        self.factors = factors
-
     def _learn(self, _: npt.NDArray[Any]) -> None:
-        if self.factors <= 0:
-            raise InputError(f"factors must be at least 1, got {self.factors}")
         counts = np.asarray(self.shares_ * float(self._held.counts.sum()), np.float64)
         scales = history_scales(counts)
         pairs = shared_items(self._profiles, scales, self._posterior if self._corrected else None)

@@ -317,12 +317,7 @@ def hiding_lambda(
     `history` (positions); that λ depends on it and is not to be told to anyone. Without a history
     all items of the category are taken, and λ is public.
     """
-    if category not in catalogue.categories:
-        raise InputError(
-            f"the catalogue has no category {category!r}; it has {', '.join(catalogue.categories)}"
-        )
-    column = catalogue.categories.index(category)
-    inside = np.asarray(catalogue.matrix[:, [column]].todense()).ravel() > 0
+    inside = _in_category(catalogue, category)
     own = np.flatnonzero(inside) if history is None else np.asarray(history)[inside[history]]
     if inside.all():
         raise InputError(f"every item is in {category!r}; there is nothing to hide it among")
@@ -337,8 +332,7 @@ def hiding_lambda(
 def with_outsiders(groups: Groups, catalogue: Catalogue, category: str) -> Groups:
     """Groups of the same sizes in which at least half of what an item of the category may become
     lies outside it: the nearest such items take the places of some inside."""
-    column = catalogue.categories.index(category)
-    inside = np.asarray(catalogue.matrix[:, [column]].todense()).ravel() > 0
+    inside = _in_category(catalogue, category)
     similarity = PublicSimilarity(catalogue)
     items = groups.items.copy()
     for item in np.flatnonzero(inside):
@@ -351,6 +345,16 @@ def with_outsiders(groups: Groups, catalogue: Catalogue, category: str) -> Group
         places = np.flatnonzero(inside[members] & (members != item))[-lacking:]
         members[places] = np.argsort(-closeness, kind="stable")[: len(places)]
     return Groups(groups.indptr, items)
+
+
+def _in_category(catalogue: Catalogue, category: str) -> npt.NDArray[np.bool_]:
+    """Which items have this category."""
+    if category not in catalogue.categories:
+        raise InputError(
+            f"the catalogue has no category {category!r}; it has {', '.join(catalogue.categories)}"
+        )
+    column = catalogue.categories.index(category)
+    return np.asarray(catalogue.matrix[:, [column]].todense()).ravel() > 0
 
 
 def average_lambda(catalogue: Catalogue, history: npt.NDArray[Any]) -> float:
