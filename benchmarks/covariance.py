@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from epicrec.data import Ratings, Scale, load_dataset, split_probe
-from epicrec.models.covariance import CovarianceSVD
-from epicrec.models.covariance_kernel import memory_needed
+from epicrec.models.covariance.kernel import memory_needed
+from epicrec.models.covariance.model import CovarianceSVD
 
 
 def simulated(users: int, items: int, per_user: int) -> Ratings:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from epicrec.data import Ratings, available, load_dataset
-from epicrec.models.item_neighbours import ItemKNN
+from epicrec.models.neighbours.items import ItemKNN
 
 
 def best_of(times: int, work: Callable[[], object]) -> float:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from epicrec._lazy import attach
 from epicrec._version import __version__
 
 if TYPE_CHECKING:
@@ -13,22 +13,6 @@ if TYPE_CHECKING:
     from epicrec.models import Recommender, load, model_class
     from epicrec.privacy import Guarantee, Ledger
 
-_HOMES = {
-    "BudgetExceededError": "errors",
-    "Catalogue": "data",
-    "Dataset": "data",
-    "EpicrecError": "errors",
-    "Guarantee": "privacy",
-    "InputError": "errors",
-    "Ledger": "privacy",
-    "NotFittedError": "errors",
-    "Ratings": "data",
-    "Recommender": "models",
-    "Scale": "data",
-    "load": "models",
-    "load_dataset": "data",
-    "model_class": "models",
-}
 
 __all__ = [
     "BudgetExceededError",
@@ -49,8 +33,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used, so that importing the package costs nothing."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__, __dir__ = attach(__name__, __file__)

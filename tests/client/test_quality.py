@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from client.conftest import Served
-from epicrec.client.quality import measure, viewers_of
 from epicrec.data import Catalogue, Ratings, split_per_user
+from epicrec.system.quality import measure, viewers_of
 
 
 def test_the_table(films: Catalogue, viewers: Ratings, publishing: Served) -> None:

@@ -7,7 +7,7 @@ from epicrec.data import Ratings
 from epicrec.engine import merge
 from epicrec.engine.local import local
 from epicrec.errors import InputError
-from epicrec.models.covariance_statistics import ItemEffects, PairSums
+from epicrec.models.covariance.statistics import ItemEffects, PairSums
 
 
 @pytest.mark.parametrize("unit", ["rating", "user"])

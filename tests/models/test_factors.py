@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from contracts.recommenders import RecommenderContract
 from epicrec.data import Ratings, load_dataset, split_per_user, split_random
 from epicrec.errors import InputError
-from epicrec.models.cleaning import Noise, Spectrum, leading_eigenpairs
 from epicrec.models.factors import SVD, solve_users
+from epicrec.models.spectrum import Noise, Spectrum, leading_eigenpairs
+from epicrec.testing.recommenders import RecommenderContract
 
 
 class TestSVD(RecommenderContract):

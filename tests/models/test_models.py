@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from contracts.recommenders import RecommenderContract
 from epicrec.data import Ratings, split_random
 from epicrec.errors import InputError
 from epicrec.evaluate import evaluate_rating, evaluate_topn
 from epicrec.models import load
 from epicrec.models.bias import Bias, Popularity
-from epicrec.models.item_neighbours import ItemKNN
-from epicrec.models.user_neighbours import Avg, Cos, Pcc, UserKNN
+from epicrec.models.neighbours.items import ItemKNN
+from epicrec.models.neighbours.users import Avg, Cos, Pcc, UserKNN
+from epicrec.testing.recommenders import RecommenderContract
 
 
 class TestBias(RecommenderContract):

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.guarantees import GuaranteeContract
-from contracts.recommenders import RecommenderContract
 from epicrec.data import Ratings, Scale, split_random
 from epicrec.errors import InputError
 from epicrec.evaluate import evaluate_rating, make_model
 from epicrec.models.bias import Bias
+from epicrec.models.neighbours.users import Avg
 from epicrec.models.private_bias import (
     PrivateBias,
     item_estimates,
     item_totals,
     released_totals,
 )
-from epicrec.models.user_neighbours import Avg
+from epicrec.testing.guarantees import GuaranteeContract
+from epicrec.testing.recommenders import RecommenderContract
 
 
 class TestPrivateBias(RecommenderContract):

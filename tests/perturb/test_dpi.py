@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from contracts.guarantees import GuaranteeContract
 from epicrec.data import Ratings, Scale
 from epicrec.errors import InputError
 from epicrec.perturb import dpi
@@ -29,6 +28,7 @@ from epicrec.perturb.dpi import (
     values_of,
 )
 from epicrec.privacy import audit_epsilon
+from epicrec.testing.guarantees import GuaranteeContract
 
 STARS, HALVES = Scale(1, 5, 1), Scale(0.5, 5, 0.5)
 scales = st.sampled_from([STARS, HALVES, Scale(1, 10, 1), Scale(-10, 10, 0.01)])

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from contracts.guarantees import GuaranteeContract
 from epicrec.errors import InputError
 from epicrec.privacy import Guarantee, gaussian_guarantee
+from epicrec.testing.guarantees import GuaranteeContract
 
 PURE = Guarantee(epsilon=0.5, unit="item", relation="add or remove one")
 EXAMPLES = {

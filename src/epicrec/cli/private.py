@@ -106,7 +106,7 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Run a paper's experiments: its tables and figures, the paper's values beside ours."""
-    from epicrec.evaluate import reproduce as run
+    from epicrec.papers import reproduce as run
 
     with progress():
         tables = run(paper, folder, quick=quick)

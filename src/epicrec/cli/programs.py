@@ -34,7 +34,7 @@ def demo(
     needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
     from contextlib import ExitStack
 
-    from epicrec.demo import one_round
+    from epicrec.system.demo import one_round
 
     with ExitStack() as stack:
         with progress():
@@ -104,7 +104,7 @@ def client_quality(
 ) -> None:
     """What people get through running clients and a running server: nDCG@10 as a table."""
     needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
-    from epicrec.client_quality import client_quality as run
+    from epicrec.system.quality import client_quality as run
 
     with progress():
         result = run(data, viewers=viewers, epsilon=epsilon, unit=unit, seed=seed)

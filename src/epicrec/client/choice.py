@@ -12,8 +12,8 @@ import numpy as np
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.perturb import MEpicRec, SEpicRec, parse_level, parse_levels
+from epicrec.perturb.epicrec.quantify import LARGEST
 from epicrec.perturb.levels import ALL, NO, PERTURBED, Level
-from epicrec.perturb.quantify import LARGEST
 
 EPICREC, D2P_NAME = "epicrec", "d2p"
 STRENGTHS: dict[str, tuple[str, float | None]] = {

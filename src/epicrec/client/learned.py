@@ -13,7 +13,7 @@ from epicrec.client.ranking import popularity_of
 from epicrec.client.releases import Stored
 from epicrec.data import Catalogue
 from epicrec.perturb import Release, odds, odds_of
-from epicrec.perturb.prior import Prior
+from epicrec.perturb.epicrec.prior import Prior
 
 _SURE = 0.9
 

@@ -24,7 +24,7 @@ from epicrec.client.store import Store
 from epicrec.data import Catalogue
 from epicrec.errors import BudgetExceededError, InputError
 from epicrec.perturb import Release
-from epicrec.perturb.d2p import D2P, AlterEgoRelease
+from epicrec.perturb.d2p.mechanism import D2P, AlterEgoRelease
 from epicrec.perturb.levels import ALL, NO, PERTURBED
 from epicrec.privacy import Guarantee, Ledger
 

@@ -6,7 +6,7 @@ order or on the number of machines, so every engine gives the same sum to the la
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -35,11 +35,3 @@ def merge(into: Integers, part: Integers) -> Integers:
     """Add one partial sum to another, in place."""
     into += part
     return into
-
-
-def __getattr__(name: str) -> Any:
-    if name == "local":
-        from epicrec.engine.local import local
-
-        return local
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,14 +1,22 @@
-"""How good it is: metrics, protocols, the papers' experiments."""
+"""How good it is: metrics, protocols, audits."""
 
-from epicrec.evaluate.metrics import list_metrics, rating_metrics
-from epicrec.evaluate.protocols import (
-    Evaluation,
-    evaluate_model,
-    evaluate_rating,
-    evaluate_topn,
-    make_model,
-)
-from epicrec.evaluate.run import audit, evaluate, reproduce
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epicrec._lazy import attach
+
+if TYPE_CHECKING:
+    from epicrec.evaluate.audits import audit
+    from epicrec.evaluate.metrics import list_metrics, rating_metrics
+    from epicrec.evaluate.protocols import (
+        Evaluation,
+        evaluate_model,
+        evaluate_rating,
+        evaluate_topn,
+        make_model,
+    )
+    from epicrec.evaluate.run import evaluate
 
 __all__ = [
     "Evaluation",
@@ -20,5 +28,6 @@ __all__ = [
     "list_metrics",
     "make_model",
     "rating_metrics",
-    "reproduce",
 ]
+
+__getattr__, __dir__ = attach(__name__, __file__)

@@ -141,7 +141,7 @@ class Recommender(ABC):
         """The name this model goes by on the command line and in files."""
         from epicrec.models import MODELS
 
-        place = f"{type(self).__module__.rpartition('.')[2]}:{type(self).__name__}"
+        place = f"{type(self).__module__.removeprefix('epicrec.models.')}:{type(self).__name__}"
         return next(name for name, where in MODELS.items() if where == place)
 
     def parameters(self) -> dict[str, Any]:

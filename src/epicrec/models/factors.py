@@ -14,7 +14,7 @@ import numpy.typing as npt
 from epicrec.data import Ratings, Scale
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback, Floats, Positions, Recommender
-from epicrec.models.cleaning import (
+from epicrec.models.spectrum import (
     HISTORY_SAMPLING,
     RATING_VARIANCE,
     SAMPLING,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from epicrec.data import Ratings
 from epicrec.errors import InputError
 from epicrec.models.base import Floats, Recommender
-from epicrec.models.user_neighbours import plain_means
+from epicrec.models.neighbours.users import plain_means
 from epicrec.perturb.dpi import derived_seed
 from epicrec.privacy import Grid, Guarantee, discrete_laplace, laplace_scale
 

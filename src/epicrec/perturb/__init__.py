@@ -5,34 +5,24 @@ Names are loaded when first used, so that importing this package imports nothing
 
 from __future__ import annotations
 
-from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from epicrec._lazy import attach
 from epicrec.errors import InputError
 
 if TYPE_CHECKING:
     from epicrec.data import Catalogue
-    from epicrec.perturb.alterego import AlterEgo
-    from epicrec.perturb.d2p import D2P, AlterEgoRelease
+    from epicrec.perturb.contract import Odds, Release, odds, odds_of
+    from epicrec.perturb.d2p.alterego import AlterEgo
+    from epicrec.perturb.d2p.mechanism import D2P, AlterEgoRelease
     from epicrec.perturb.dpi import DPI, HidingDPI, RatedRelease
-    from epicrec.perturb.epicrec import MEpicRec, SEpicRec
+    from epicrec.perturb.epicrec.mechanism import MEpicRec, SEpicRec
+    from epicrec.perturb.epicrec.prior import Prior
+    from epicrec.perturb.epicrec.stream import Stream, release_through
     from epicrec.perturb.levels import LEVELS, parse_level, parse_levels
-    from epicrec.perturb.prior import Prior
-    from epicrec.perturb.release import Odds, Release, odds, odds_of
-    from epicrec.perturb.streams import Stream, release_through
 
-_MODULES = {
-    "alterego": ("AlterEgo",),
-    "d2p": ("AlterEgoRelease", "D2P"),
-    "dpi": ("DPI", "HidingDPI", "RatedRelease"),
-    "epicrec": ("MEpicRec", "SEpicRec"),
-    "levels": ("LEVELS", "parse_level", "parse_levels"),
-    "prior": ("Prior",),
-    "release": ("Odds", "Release", "odds", "odds_of"),
-    "streams": ("Stream", "release_through"),
-}
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+__getattr__, __dir__ = attach(__name__, __file__)
 
 PERTURBERS = {"s-epicrec": "SEpicRec", "m-epicrec": "MEpicRec", "d2p": "D2P"}
 """Methods that release a history over a catalogue, by name; `perturber_class` gives the class."""
@@ -78,13 +68,3 @@ def perturber_class(method: str) -> type[SEpicRec] | type[MEpicRec] | type[D2P]:
         raise InputError(f"there is no method {method!r} here; use one of {', '.join(PERTURBERS)}")
     found: type[SEpicRec] | type[MEpicRec] | type[D2P] = __getattr__(PERTURBERS[method])
     return found
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -6,8 +6,9 @@ which take a second to import and are not needed to read a guarantee.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from epicrec._lazy import attach
 
 if TYPE_CHECKING:
     from epicrec.privacy.accounting import (
@@ -30,28 +31,6 @@ if TYPE_CHECKING:
         integer_gaussian,
     )
 
-_MODULES = {
-    "accounting": (
-        "compose",
-        "gaussian_delta",
-        "gaussian_epsilon",
-        "gaussian_guarantee",
-        "gaussian_mu",
-        "gaussian_sigma",
-        "laplace_scale",
-    ),
-    "audit": ("AuditResult", "audit_epsilon"),
-    "grid": ("Grid",),
-    "guarantee": ("Guarantee",),
-    "ledger": ("Entry", "Ledger", "LedgerDamagedError"),
-    "noise": (
-        "add_discrete_laplace",
-        "add_integer_gaussian",
-        "discrete_laplace",
-        "integer_gaussian",
-    ),
-}
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "AuditResult",
@@ -75,11 +54,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = attach(__name__, __file__)

@@ -1,0 +1,371 @@
+"""EpicRec's experiments: category totals, recommendation loss, and what a release costs in lists.
+
+Every experiment divides the users at random into two halves. The first stands in for public
+knowledge: it gives the prior, and where a server needs other people's data, that data. The second
+half releases and is measured. So no measured person contributes to what is treated as public.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.data import Catalogue, Dataset, Ratings, split_per_user, split_random
+from epicrec.errors import InputError
+from epicrec.evaluate.filters import Filter, als, binary, completed, folded_in
+from epicrec.evaluate.metrics import list_metrics
+from epicrec.evaluate.protocols import Evaluation
+from epicrec.perturb import LEVELS, MEpicRec, Prior, SEpicRec, parse_levels
+from epicrec.perturb.levels import NO, PERTURBED, Levels, has_any
+from epicrec.privacy import Guarantee
+from epicrec.progress import report
+
+Floats = npt.NDArray[np.floating[Any]]
+Perturber = SEpicRec | MEpicRec
+
+EPICREC: dict[str, type[Perturber]] = {"s-epicrec": SEpicRec, "m-epicrec": MEpicRec}
+"""The two mechanisms by the names of their methods."""
+
+YELP_TOP_LEVEL = frozenset(
+    {
+        "Active Life", "Arts & Entertainment", "Automotive", "Beauty & Spas", "Education",
+        "Event Planning & Services", "Financial Services", "Food", "Health & Medical",
+        "Home Services", "Hotels & Travel", "Local Flavor", "Local Services", "Mass Media",
+        "Nightlife", "Pets", "Professional Services", "Public Services & Government",
+        "Religious Organizations", "Restaurants", "Shopping",
+    }
+)  # fmt: skip
+"""The 21 categories at the top of Yelp's tree, as many as the paper has; 487 others lie below."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One data set made ready: what is public, and whose histories are at stake."""
+
+    name: str
+    catalogue: Catalogue
+    others: Ratings
+    people: Ratings
+    prior: Prior
+
+
+def experiment(dataset: Dataset, *, seed: int = 0, max_users: int | None = None) -> Experiment:
+    """Divide the users; of the second half keep at most `max_users`, drawn at random."""
+    if dataset.catalogue is None:
+        raise InputError(f"{dataset.name} has no catalogue, and EpicRec works by its categories")
+    catalogue = dataset.catalogue
+    if dataset.name == "yelp-2013":
+        catalogue = keep_categories(catalogue, YELP_TOP_LEVEL)
+    ratings = dataset.ratings.as_history().with_items(catalogue.item_ids)
+    order = np.random.default_rng(seed).permutation(np.flatnonzero(ratings.user_counts))
+    half = len(order) // 2
+    others = ratings.users_at(np.sort(order[:half]))
+    people = ratings.users_at(np.sort(order[half:][:max_users]))
+    return Experiment(
+        dataset.name, catalogue, others, people, Prior.from_histories(catalogue, others)
+    )
+
+
+def keep_categories(catalogue: Catalogue, names: frozenset[str]) -> Catalogue:
+    """The same items with only these of their categories."""
+    genres = [
+        "|".join(name for name in catalogue.categories_of(i) if name in names)
+        for i in range(len(catalogue))
+    ]
+    return Catalogue.from_columns(catalogue.item_ids, catalogue.titles.tolist(), genres)
+
+
+# ---- category totals ------------------------------------------------------------------------
+
+
+def aggregates(
+    dataset: Dataset,
+    *,
+    method: str = "s-epicrec",
+    epsilon: float | None = None,
+    as_published: bool = False,
+    calibration: Literal["category", "lpa", "gs"] = "category",
+    max_users: int | None = 500,
+    seed: int = 0,
+) -> Evaluation:
+    """Category MAE: mean over people and perturbed categories of |released total - true total|.
+
+    One release a person. For `m-epicrec` each person has a random level for each category, as in
+    the paper, and the totals are over items without a "no release" category.
+    """
+    started = time.perf_counter()
+    setting = experiment(dataset, seed=seed, max_users=max_users)
+    perturber = _perturber(setting, method, epsilon, as_published, calibration)
+    matrix = setting.catalogue.matrix.astype(np.int64)
+    errors, sizes, costs, spent = [], [], [], []
+    for history, levels, own_seed in _people(setting, setting.people, method, seed, "categories"):
+        release = perturber.release(setting.catalogue.item_ids[history], levels, seed=own_seed)
+        sent = setting.catalogue.positions(_ids(setting.catalogue, release.items))
+        keep, perturbed = _measured(setting.catalogue, levels)
+        true = matrix[history[keep[history]]].sum(axis=0)
+        error = np.abs(matrix[sent[keep[sent]]].sum(axis=0) - true)[perturbed]
+        if error.size:
+            errors.append(error.mean())
+            costs.append(release.guarantee.epsilon)
+        sizes.append((len(history), len(sent)))
+        spent.append(release.seconds)
+    history_size, release_size = np.mean(sizes, axis=0).tolist()
+    metrics = {
+        "category_mae": float(np.mean(errors)),
+        "category_mae_standard_error": float(np.std(errors) / np.sqrt(len(errors))),
+        "history_size": history_size,
+        "release_size": release_size,
+        "release_ms_median": 1000 * float(np.median(spent)),
+        "people": len(sizes),
+    }
+    return _evaluation(
+        setting, perturber, "aggregates", metrics, max(costs), started,
+        {"seed": seed, "max_users": max_users, "calibration": calibration},
+    )  # fmt: skip
+
+
+def _measured(catalogue: Catalogue, levels: Levels) -> tuple[Any, Any]:
+    """Which items count in the totals, and which categories are measured."""
+    chosen = np.array(list(parse_levels(levels, catalogue.categories).values()), dtype=object)
+    rows = catalogue.rows
+    withheld = has_any(rows.matrix, chosen == NO)
+    return ~withheld[rows.row_of_item], chosen == PERTURBED
+
+
+# ---- recommendation loss --------------------------------------------------------------------
+
+
+def mae_loss(
+    dataset: Dataset,
+    *,
+    method: str = "s-epicrec",
+    epsilon: float | None = None,
+    as_published: bool = False,
+    calibration: Literal["category", "lpa", "gs"] = "category",
+    model: Filter = "als",
+    max_users: int | None = 3000,
+    seed: int = 0,
+) -> Evaluation:
+    """The paper's MAE loss: Σ|Rec_p - GT| / Σ|Rec_r - GT| - 1.
+
+    GT is the 0/1 matrix of who has which item. A tenth of its ones, drawn at random, is held out;
+    the filter learns from the rest as it is (Rec_r) and from everybody's release of it (Rec_p).
+    `mae_loss` sums over all users and all items, as the formula has it; `mae_loss_unseen` leaves
+    out the ones that Rec_r was shown, which are memory and not recommendation.
+    """
+    started = time.perf_counter()
+    setting = experiment(dataset, seed=seed, max_users=max_users)
+    perturber = _perturber(setting, method, epsilon, as_published, calibration)
+    train, _ = split_random(setting.people, 0.1, seed=seed)
+    released, cost = release_all(setting, perturber, train, method, seed)
+    truth, shown = (binary(part).toarray() > 0 for part in (setting.people, train))
+    error_raw, error_perturbed, error_popularity = (
+        np.abs(rec - truth)
+        for rec in (
+            completed(train, model),
+            completed(released, model),
+            np.tile(setting.others.item_counts / setting.others.n_users, (train.n_users, 1)),
+        )
+    )
+    unseen = ~shown
+    metrics = {
+        "mae_loss": _ratio(error_perturbed, error_raw) - 1,
+        "mae_loss_unseen": _ratio(error_perturbed[unseen], error_raw[unseen]) - 1,
+        "mae_raw": float(error_raw.mean()),
+        "mae_perturbed": float(error_perturbed.mean()),
+        "mae_popularity": float(error_popularity.mean()),
+        "mae_loss_popularity": _ratio(error_popularity, error_raw) - 1,
+        "people": train.n_users,
+    }
+    if method == "m-epicrec":
+        metrics |= _loss_by_level(setting, seed, error_perturbed, error_raw)
+    return _evaluation(
+        setting, perturber, "mae-loss", metrics, cost, started,
+        {"seed": seed, "max_users": max_users, "calibration": calibration, "model": model},
+    )  # fmt: skip
+
+
+def _loss_by_level(
+    setting: Experiment, seed: int, perturbed: Floats, raw: Floats
+) -> dict[str, float]:
+    """The loss over the items that have a category of the level, for each person's own levels."""
+    sums = {level: np.zeros(2) for level in (NO, PERTURBED)}
+    matrix = setting.catalogue.rows.matrix
+    for user, (_, levels, _) in enumerate(
+        _people(setting, setting.people, "m-epicrec", seed, "loss")
+    ):
+        parsed = parse_levels(levels, setting.catalogue.categories)
+        chosen = np.array(list(parsed.values()), dtype=object)
+        for level, total in sums.items():
+            rows = has_any(matrix, chosen == level)[setting.catalogue.rows.row_of_item]
+            total += perturbed[user, rows].sum(), raw[user, rows].sum()
+    return {
+        f"mae_loss_{level.split()[0]}_release": float(total[0] / total[1] - 1)
+        for level, total in sums.items()
+    }
+
+
+def release_all(
+    setting: Experiment, perturber: Perturber, histories: Ratings, method: str, seed: int
+) -> tuple[Ratings, float]:
+    """Everybody's release, as histories over the same users and items, and the largest ε."""
+    rows, cost = [], 0.0
+    for history, levels, own_seed in _people(setting, histories, method, seed, "releases"):
+        release = perturber.release(setting.catalogue.item_ids[history], levels, seed=own_seed)
+        rows.append(setting.catalogue.positions(_ids(setting.catalogue, release.items)))
+        if release.guarantee.status != "none":
+            cost = max(cost, release.guarantee.epsilon)
+    items = np.concatenate(rows).astype(np.int32)
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    values = np.ones(len(items), np.float32)
+    released = replace(
+        histories, indptr=indptr, items=items, values=values, timestamps=None, probe=None
+    )
+    return released, cost
+
+
+# ---- what it costs in lists -----------------------------------------------------------------
+
+
+def topn_cost(
+    dataset: Dataset,
+    *,
+    method: str = "s-epicrec",
+    epsilon: float | None = None,
+    as_published: bool = False,
+    n: int = 10,
+    max_users: int | None = 2000,
+    seed: int = 0,
+) -> Evaluation:
+    """nDCG@n of lists made in six ways; a fifth of each history is held out to be found.
+
+    `true_sent`: the true history sent to a server trained on the others' true histories (ALS).
+    `device`: the same model published, and the ranking done on the device: the same lists, nothing
+    sent. `popularity`: the same list for all. `perturbed_sent`: the release instead of the history.
+    `everybody_perturbed`: a server that has seen only releases. `device_from_perturbed`: its item
+    model, ranked on the device with the true history. What was watched is never listed.
+    """
+    started = time.perf_counter()
+    setting = experiment(dataset, seed=seed, max_users=max_users)
+    perturber = _perturber(setting, method, epsilon, as_published, "category")
+    train, test = split_per_user(setting.people, 0.2, seed=seed)
+    released, cost = release_all(setting, perturber, train, method, seed)
+    trusted, wary = als(setting.others), als(released)
+    scores: dict[str, Callable[[slice], Floats]] = {
+        "popularity": lambda part: np.tile(
+            setting.others.item_counts.astype(float), (part.stop - part.start, 1)
+        ),
+        "true_sent": lambda part: folded_in(trusted, train, part),
+        "device": lambda part: folded_in(trusted, train, part),
+        "perturbed_sent": lambda part: folded_in(trusted, released, part),
+        "everybody_perturbed": lambda part: folded_in(wary, released, part),
+        "device_from_perturbed": lambda part: folded_in(wary, train, part),
+    }
+    lists = {name: _judged(train, test, score, n) for name, score in scores.items()}
+    metrics = {f"ndcg_{name}": found["ndcg"] for name, found in lists.items()}
+    metrics |= {f"recall_{name}": found["recall"] for name, found in lists.items()}
+    metrics["people"] = train.n_users
+    return _evaluation(
+        setting,
+        perturber,
+        "topn",
+        metrics,
+        cost,
+        started,
+        {"seed": seed, "max_users": max_users, "n": n},
+    )
+
+
+def _judged(
+    train: Ratings, test: Ratings, score: Callable[[slice], Floats], n: int
+) -> dict[str, float]:
+    best = []
+    for start in range(0, train.n_users, 500):
+        part = slice(start, min(start + 500, train.n_users))
+        values = np.asarray(score(part), dtype=np.float64)
+        values[binary(train)[part].nonzero()] = -np.inf
+        best.append(np.argsort(-values, axis=1, kind="stable")[:, :n])
+    items = np.concatenate(best)
+    users = np.repeat(np.arange(len(items)), n)
+    ranks = np.tile(np.arange(1, n + 1), len(items))
+    relevant = np.column_stack([test.users, test.items])
+    return list_metrics(users, items.ravel(), ranks, relevant, n, train.n_items)
+
+
+PROTOCOLS: dict[str, Callable[..., Evaluation]] = {
+    "aggregates": aggregates,
+    "mae-loss": mae_loss,
+    "topn": topn_cost,
+}
+
+
+# ---- audit ----------------------------------------------------------------------------------
+
+
+# ---- shared ---------------------------------------------------------------------------------
+
+
+def _perturber(
+    setting: Experiment, method: str, epsilon: float | None, as_published: bool, calibration: Any
+) -> Perturber:
+    if method not in EPICREC:
+        raise InputError(f"this protocol is for {' and '.join(EPICREC)}, not for {method!r}")
+    return EPICREC[method](
+        setting.catalogue,
+        epsilon=epsilon,
+        prior=setting.prior,
+        as_published=as_published,
+        calibration=calibration,
+    )
+
+
+def _people(
+    setting: Experiment, histories: Ratings, method: str, seed: int, what: str
+) -> Iterator[tuple[npt.NDArray[np.int32], Levels, int]]:
+    """Each person's history, levels and seed; the levels are the same for the same seed."""
+    levels_rng = np.random.default_rng([seed, 1])
+    for user in range(histories.n_users):
+        report(what, user, histories.n_users)
+        levels: Levels = PERTURBED
+        if method == "m-epicrec":
+            drawn = levels_rng.integers(len(LEVELS), size=len(setting.catalogue.categories))
+            levels = {
+                name: LEVELS[k] for name, k in zip(setting.catalogue.categories, drawn, strict=True)
+            }
+        yield histories.items[histories.row(user)], levels, 1_000_003 * seed + 2 * user + 1
+
+
+def _ids(catalogue: Catalogue, items: tuple[Any, ...]) -> npt.NDArray[Any]:
+    return np.array(items, dtype=catalogue.item_ids.dtype)
+
+
+def _ratio(perturbed: Floats, raw: Floats) -> float:
+    return float(perturbed.sum(dtype=np.float64) / raw.sum(dtype=np.float64))
+
+
+def _evaluation(
+    setting: Experiment,
+    perturber: Perturber,
+    protocol: str,
+    metrics: dict[str, Any],
+    cost: float,
+    started: float,
+    settings: dict[str, Any],
+) -> Evaluation:
+    guarantee = Guarantee(
+        epsilon=cost,
+        unit="item",
+        relation="add or remove one",
+        status="claimed" if perturber.as_published else "proved",
+        reproducible=True,
+    )
+    settings = {"as_published": perturber.as_published, "epsilon": perturber.epsilon, **settings}
+    seconds = {"total": time.perf_counter() - started}
+    return Evaluation(
+        perturber.method, setting.name, protocol, guarantee, metrics, seconds, settings
+    )

@@ -1,0 +1,193 @@
+"""Any recommender after DPI: the server learns from ratings that were altered on the devices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from epicrec.data import Ratings, find
+from epicrec.errors import InputError
+from epicrec.models import model_class
+from epicrec.models.base import Floats, Positions, Recommender
+from epicrec.models.neighbours.users import Avg, Cos, Pcc
+from epicrec.models.yang import PublishedCos, PublishedPcc
+from epicrec.perturb.dpi import DPI, HidingDPI, Restoring, cells_in, derived_seed
+from epicrec.privacy import Guarantee
+
+
+class _AfterDPI(Recommender):
+    """Alter every rating (Yang et al. 2019, section 3.1), then run an ordinary recommender.
+
+    All that the recommender sees went through `DPI` (unit "rating value", change one) or, with the
+    unit "rating", through `HidingDPI` (add or remove one): it and its predictions are
+    post-processing, and the guarantee is that of the mechanism. Histories in a call go the same
+    way. A rating that was released in `fit` keeps its released value, because a second draw would
+    cost ε again; a new one is drawn in the call.
+
+    `debias` undoes the clamp and shrinks by the known noise before the recommender looks
+    (`Restoring`); False is the paper's way. `fakes` goes with the unit "rating".
+    """
+
+    inner: Recommender
+    restoring: Restoring
+    released_users_: npt.NDArray[Any]
+    released_indptr_: npt.NDArray[np.int64]
+    released_items_: npt.NDArray[np.int32]
+    released_values_: npt.NDArray[np.float32]
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        debias: bool = False,
+        unit: str = "rating value",
+        fakes: float = 100.0,
+        seed: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.debias = debias
+        self.unit = unit
+        self.fakes = fakes
+        self.seed = seed
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self._mechanism().guarantee
+
+    def _mechanism(self, *, seed: int | None = None) -> DPI | HidingDPI:
+        seed = self.seed if seed is None else seed
+        if self.unit == "rating value":
+            return DPI(self._scale, epsilon=self.epsilon, seed=seed)
+        if self.unit == "rating":
+            return HidingDPI(
+                self.item_ids_, self._scale, epsilon=self.epsilon, fakes=self.fakes, seed=seed
+            )
+        raise InputError(f"DPI hides a 'rating value' or a 'rating', not a {self.unit!r}")
+
+    @property
+    def _scale(self) -> Any:
+        self._check_fitted()
+        return self.scale_
+
+    def _fit(self, ratings: Ratings) -> None:
+        released = self._mechanism().release(ratings).ratings
+        self.histories_ = released  # the true ratings are not kept
+        self.released_users_ = released.user_ids
+        self.released_indptr_, self.released_items_ = released.indptr, released.items
+        self.released_values_ = released.values
+        self._fit_inner()
+
+    def _fit_inner(self) -> None:
+        released = self._released()
+        if self.debias:
+            self.restoring = self._mechanism().restoring(released)
+        self.inner = self._make_inner().fit(self._restored(released))
+
+    def _make_inner(self) -> Recommender:
+        raise NotImplementedError
+
+    def _released(self) -> Ratings:
+        return Ratings(
+            self.released_users_, self.item_ids_, self.released_indptr_,
+            self.released_items_, self.released_values_, self._scale,
+        )  # fmt: skip
+
+    def _restored(self, released: Ratings) -> Ratings:
+        return self.restoring.apply(released) if self.debias else released
+
+    def _histories_of(self, users: Any) -> Ratings:
+        """Known users as they were released; histories in the call through the mechanism."""
+        histories = super()._histories_of(users)
+        ids = isinstance(users, list | tuple | np.ndarray | pa.Array | pa.ChunkedArray)
+        if not ids and not np.isscalar(users):
+            histories = self._through_mechanism(histories)
+        return self._restored(histories)
+
+    def _through_mechanism(self, histories: Ratings) -> Ratings:
+        released = self._released()
+        seed = derived_seed(self.seed, "call")
+        drawn: Ratings = self._mechanism(seed=seed).release(histories).ratings
+        if self.unit == "rating value":
+            at = cells_in(released, drawn)
+            values = np.where(at >= 0, released.values[at], drawn.values)
+            return replace(drawn, values=values.astype(np.float32))
+        known = find(released.user_ids, histories.user_ids)
+        return stacked(released, drawn).users_at(
+            np.where(known >= 0, known, released.n_users + np.arange(drawn.n_users))
+        )
+
+    def _scores(self, histories: Ratings) -> Floats:
+        return self.inner._scores(histories)
+
+    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
+        return self.inner._predict(histories, rows, items)
+
+    def _restore(self, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
+        super()._restore(meta, arrays)
+        self._fit_inner()  # a function of what was released, so it need not be in the file
+        return self
+
+
+def stacked(above: Ratings, below: Ratings) -> Ratings:
+    """Two tables over the same items, one under the other; user ids may repeat."""
+    ids = np.concatenate([above.user_ids.astype(object), below.user_ids.astype(object)])
+    return Ratings(
+        ids, above.item_ids, np.concatenate([above.indptr, above.indptr[-1] + below.indptr[1:]]),
+        np.concatenate([above.items, below.items]), np.concatenate([above.values, below.values]),
+        above.scale,
+    )  # fmt: skip
+
+
+class DPIAvg(_AfterDPI):
+    """DPI, then each user's mean of their altered ratings."""
+
+    def _make_inner(self) -> Recommender:
+        return Avg()
+
+
+class _UserBasedAfterDPI(_AfterDPI):
+    """`normalise` "all" divides by the weights of all neighbours, as published; "raters" by those
+    of the neighbours who rated the item, as the models `pcc` and `cos` do."""
+
+    inner_types: ClassVar[dict[str, type[Recommender]]]
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        debias: bool = False,
+        normalise: str = "all",
+        unit: str = "rating value",
+        fakes: float = 100.0,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(epsilon=epsilon, debias=debias, unit=unit, fakes=fakes, seed=seed)
+        self.normalise = normalise
+
+    def _make_inner(self) -> Recommender:
+        if self.normalise not in self.inner_types:
+            raise InputError(f"normalise is 'all' or 'raters', not {self.normalise!r}")
+        return self.inner_types[self.normalise]()
+
+
+class DPIPcc(_UserBasedAfterDPI):
+    """DPI, then neighbours weighted by Pearson's correlation."""
+
+    inner_types: ClassVar = {"all": PublishedPcc, "raters": Pcc}
+
+
+class DPICos(_UserBasedAfterDPI):
+    """DPI, then neighbours weighted by the cosine."""
+
+    inner_types: ClassVar = {"all": PublishedCos, "raters": Cos}
+
+
+class DPISvd(_AfterDPI):
+    """DPI, then latent factors: any recommender can follow."""
+
+    def _make_inner(self) -> Recommender:
+        return model_class("svd")()

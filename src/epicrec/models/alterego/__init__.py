@@ -1,0 +1,1 @@
+"""Recommenders that learn from AlterEgos, the known law of substitution undone."""

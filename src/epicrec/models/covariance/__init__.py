@@ -1,0 +1,1 @@
+"""McSherry & Mironov (2009): item effects and covariance measured with noise."""

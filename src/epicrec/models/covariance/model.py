@@ -1,0 +1,170 @@
+"""The private covariance recommender: measure with noise once, then anyone ranks at home."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from epicrec.data import Ratings
+from epicrec.engine import Engine
+from epicrec.engine.local import local
+from epicrec.errors import InputError
+from epicrec.models.base import Feedback, Floats, Positions
+from epicrec.models.covariance.kernel import check_memory
+from epicrec.models.covariance.neighbours import neighbour_predictions
+from epicrec.models.covariance.published import fit_published
+from epicrec.models.covariance.release import (
+    Budget,
+    NoiseKind,
+    release_histories,
+    release_ratings,
+)
+from epicrec.models.covariance.statistics import MOST_USERS, Unit
+from epicrec.models.factors import FactorModel, fit_histories, fit_ratings, most_factors
+from epicrec.privacy import Guarantee
+
+
+class CovarianceSVD(FactorModel):
+    """Item factors from noisy item effects and a noisy item × item covariance.
+
+    McSherry & Mironov (2009), improved: item effects (`ItemEffects`, in two looks) and a covariance
+    (`PairSums`), integer sums with integer noise; all else is computed from what was released
+    (`spectrum`), and each user's part from their own ratings, at home.
+
+    Neighbours differ by one `unit` added or removed: a rating, or a user with all their ratings.
+    The sensitivities are proved in docs/covariance.md. The guarantee is ε (`noise="laplace"`) or
+    (ε, δ) by exact Gaussian composition (`noise="gaussian"`). `epsilon=None` is the same without
+    noise.
+
+    `as_published=True` is the paper's recipe with its constants, its θ and ε instead.
+    """
+
+    engine: Engine = staticmethod(local)
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float = 1e-6,
+        unit: Unit = "rating",
+        noise: NoiseKind = "gaussian",
+        feedback: Feedback = "explicit",
+        factors: int | None = None,
+        as_published: bool = False,
+        theta: float | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit: Unit = unit
+        self.noise: NoiseKind = noise
+        self.feedback: Feedback = feedback
+        self.factors = factors
+        self.as_published = as_published
+        self.theta = theta
+        self.seed = seed
+
+    guarantee_: dict[str, Any]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        self._check_fitted()
+        return Guarantee.from_dict(self.guarantee_)
+
+    def _fit(self, ratings: Ratings) -> None:
+        self._check()
+        k = most_factors(self.factors, self.feedback)
+        if self.as_published:
+            state, promise = fit_published(self, ratings)
+        elif self.epsilon is None:
+            fit = fit_histories if self.feedback == "implicit" else fit_ratings
+            state, promise = fit(ratings, k), Guarantee.none(unit=self.unit)
+        else:
+            budget = Budget(self.epsilon, self.delta, self.unit, self.noise, self.seed)
+            check_memory(ratings.n_items, len(ratings))
+            if ratings.n_users > MOST_USERS:
+                raise InputError(f"more than {MOST_USERS:,} users could overflow the sums")
+            release = release_histories if self.feedback == "implicit" else release_ratings
+            state, promise = release(ratings, budget, k, self.engine), budget.guarantee()
+        vars(self).update(state)
+        self.guarantee_ = promise.to_dict()
+
+    def _check(self) -> None:
+        epsilon, delta = self.epsilon, self.delta
+        if epsilon is not None and not (epsilon > 0 and isfinite(epsilon)):
+            raise InputError(f"epsilon must be above 0 and finite, or None, got {epsilon}")
+        for name, value, choices in (
+            ("unit", self.unit, ("rating", "user")),
+            ("noise", self.noise, ("gaussian", "laplace")),
+        ):
+            if value not in choices:
+                raise InputError(f"{name} is {' or '.join(map(repr, choices))}, not {value!r}")
+        if self.noise == "gaussian" and not 0 < delta < 1:
+            raise InputError(
+                f"delta must lie between 0 and 1 for Gaussian noise, got {delta}; for a guarantee "
+                "without delta use noise='laplace'"
+            )
+        if self.theta is not None and not self.as_published:
+            raise InputError("theta is the paper's parameter; it goes with as_published=True")
+        if self.theta is not None and epsilon is not None:
+            raise InputError("theta and epsilon say the same thing twice; give one of them")
+        if self.as_published and self.feedback == "implicit":
+            raise InputError("the paper measures ratings, not histories; leave out as_published")
+
+
+class CovarianceKNN(CovarianceSVD):
+    """Neighbours by the same released covariance, with ridge weights solved at the user's side.
+
+    McSherry & Mironov (2009), section 5.1, after Bell & Koren (2007): item i is predicted from the
+    user's `k` rated items N with the largest covariance with i, by the weights
+    (C_NN + s² I)⁻¹ C_Ni, where C is the cleaned covariance F Fᵀ of `CovarianceSVD`.
+    """
+
+    def __init__(
+        self,
+        *,
+        k: int = 40,
+        epsilon: float | None = None,
+        delta: float = 1e-6,
+        unit: Unit = "rating",
+        noise: NoiseKind = "gaussian",
+        feedback: Feedback = "explicit",
+        factors: int | None = None,
+        as_published: bool = False,
+        theta: float | None = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            noise=noise,
+            feedback=feedback,
+            factors=factors,
+            as_published=as_published,
+            theta=theta,
+            seed=seed,
+        )
+        self.k = k
+
+    def _check(self) -> None:
+        super()._check()
+        if self.k < 1:
+            raise InputError(f"k must be at least 1 neighbour, got {self.k}")
+        if self.feedback == "implicit":
+            raise InputError(
+                "covariance-knn weighs neighbours by their ratings; for histories use "
+                "covariance-svd"
+            )
+
+    def _scores(self, histories: Ratings) -> Floats:
+        rows = np.repeat(np.arange(histories.n_users), len(self.offsets_))
+        items = np.tile(np.arange(len(self.offsets_)), histories.n_users)
+        return self._predict(histories, rows, items).reshape(histories.n_users, -1)
+
+    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
+        residuals = np.asarray(histories.values - self.offsets_[histories.items], np.float64)
+        state = self.factors_, self.offsets_, self.ridge_, self.k
+        return np.asarray(neighbour_predictions(histories, residuals, *state, rows, items))

@@ -1,0 +1,1 @@
+"""Neighbours: items scored by similar items, or by similar people."""

@@ -1,0 +1,326 @@
+"""Correction: what AlterEgos say about true histories, the known law of substitution undone.
+
+Everything here is post-processing of what was released, with public knowledge only: it costs no
+privacy. Estimates without bias are mostly noise where ε is small; the models use the shares and the
+guesses, which have the least error instead.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import islice, pairwise
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg.lapack import dgecon
+from scipy.sparse import csr_array, hstack
+from scipy.sparse.linalg import LinearOperator, cg, gmres
+
+from epicrec.data import find
+from epicrec.errors import InputError
+from epicrec.perturb.d2p.groups import Floats, Groups, Integers, PublicSimilarity
+from epicrec.perturb.d2p.substitution import Channel
+
+OWN = 0.5
+"""The share of what sets an item apart that public features say nothing about."""
+LEAST_SHARE = 0.02
+"""No item is taken to have less than this share of what a mean item has."""
+_MOST_STEPS = 100  # of expectation maximisation
+_ENOUGH = 4.0  # of log-likelihood: what chance may give
+_DENSE = 4096  # up to here a channel is inverted as a full matrix
+
+
+# ---- what a server holds ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class AlterEgos:
+    """AlterEgos of many users, through one channel or several (groups that changed over time).
+
+    Channel c is about the items at `places[c]`. Its substitutes stand in the columns of `counts`
+    (sparse, users × outputs) beside those of the other channels: an item drawn under other groups
+    means something else.
+    """
+
+    channels: tuple[Channel, ...]
+    places: tuple[Integers, ...]
+    counts: Any
+    user_ids: npt.NDArray[Any]
+    item_ids: npt.NDArray[Any]
+
+    @classmethod
+    def of(
+        cls,
+        channel: Channel,
+        counts: Any,
+        user_ids: npt.NDArray[Any],
+        item_ids: npt.NDArray[Any],
+    ) -> Self:
+        """All through one channel over all items."""
+        return cls((channel,), (np.arange(len(item_ids)),), csr_array(counts), user_ids, item_ids)
+
+    @classmethod
+    def joined(cls, batches: Sequence[AlterEgos]) -> Self:
+        """Several batches as one; users and items are known by their ids."""
+        user_ids = np.unique(np.concatenate([batch.user_ids for batch in batches]))
+        item_ids = np.unique(np.concatenate([batch.item_ids for batch in batches]))
+        places = [find(item_ids, batch.item_ids)[at] for batch in batches for at in batch.places]
+        columns = []
+        for batch in batches:
+            own = batch.counts.tocoo()
+            rows = find(user_ids, batch.user_ids)[own.coords[0]]
+            shape = (len(user_ids), own.shape[1])
+            columns.append(csr_array((own.data, (rows, own.coords[1])), shape))
+        channels = tuple(channel for batch in batches for channel in batch.channels)
+        return cls(channels, tuple(places), hstack(columns, format="csr"), user_ids, item_ids)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_ids)
+
+    @cached_property
+    def released(self) -> Floats:
+        """How often each output was released."""
+        return np.asarray(self.counts.sum(axis=0), np.float64).ravel()
+
+    @cached_property
+    def epsilon(self) -> float:
+        """Each event went through one channel, so the dearest rules."""
+        return max(channel.epsilon for channel in self.channels)
+
+    def without_users(self) -> Self:
+        """The laws alone, as a published item model holds them."""
+        return replace(self, counts=self.counts[:0], user_ids=self.user_ids[:0])
+
+    def by_item(self) -> Any:
+        """Users × items: how often each item stands in each AlterEgo, whatever drew it."""
+        own = self.counts.tocoo()
+        place = np.concatenate(self.places)[own.coords[1]]
+        out = csr_array((own.data, (own.coords[0], place)), (len(self.user_ids), self.n_items))
+        out.sum_duplicates()
+        return out
+
+    # ---- the law from items to outputs ----------------------------------------------------------
+
+    @cached_property
+    def _edges(self) -> list[tuple[int, int]]:
+        sizes = [len(channel.groups) for channel in self.channels]
+        return list(pairwise(np.cumsum([0, *sizes]).tolist()))
+
+    @cached_property
+    def _weights(self) -> list[Floats]:
+        """For each channel the chance of its items to go through it, by the number of its events;
+        items that came later went through later channels only."""
+        events = [float(self.released[slice(*edge)].sum()) + 1e-9 for edge in self._edges]
+        total = np.zeros(self.n_items)
+        for count, at in zip(events, self.places, strict=True):
+            total[at] += count
+        return [count / total[at] for count, at in zip(events, self.places, strict=True)]
+
+    def spread(self, counts: Any) -> Floats:
+        """The expected outputs of items with these counts; one history or one a row."""
+        counts = np.asarray(counts, np.float64)
+        parts = zip(self.channels, self.places, self._weights, strict=True)
+        return np.concatenate(
+            [channel.spread(counts[..., at] * weight) for channel, at, weight in parts], axis=-1
+        )
+
+    def gather(self, weights: Any) -> Floats:
+        """The transpose of `spread`: for each item the expected weight of its outputs."""
+        weights = np.asarray(weights, np.float64)
+        out = np.zeros((*weights.shape[:-1], self.n_items))
+        parts = zip(self.channels, self.places, self._weights, self._edges, strict=True)
+        for channel, at, weight, edge in parts:
+            out[..., at] += weight * channel.gather(weights[..., slice(*edge)])
+        return out
+
+    # ---- on disk --------------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Plain arrays, as a saved model holds them."""
+        return {
+            "alterego_users_": self.user_ids,
+            "alterego_indptr_": self.counts.indptr.astype(np.int64),
+            "alterego_items_": self.counts.indices.astype(np.int32),
+            "alterego_times_": self.counts.data.astype(np.float32),
+            "law_p_": np.array([[channel.p, channel.p_star] for channel in self.channels]),
+            "law_sizes_": np.array([len(at) for at in self.places]),
+            "law_places_": np.concatenate(self.places),
+            "group_sizes_": np.concatenate([channel.groups.sizes for channel in self.channels]),
+            "group_items_": np.concatenate([channel.groups.items for channel in self.channels]),
+        }
+
+    @classmethod
+    def from_arrays(cls, held: dict[str, Any], item_ids: npt.NDArray[Any]) -> Self:
+        """Read what `to_arrays` wrote."""
+        cuts = np.cumsum(held["law_sizes_"])
+        places = np.split(held["law_places_"], cuts[:-1])
+        sizes = np.split(held["group_sizes_"], cuts[:-1])
+        ends = np.cumsum([part.sum() for part in sizes])
+        items = np.split(held["group_items_"], ends[:-1])
+        channels = tuple(
+            Channel(Groups(np.concatenate([[0], np.cumsum(size)]), own), float(p), float(p_star))
+            for (p, p_star), size, own in zip(held["law_p_"], sizes, items, strict=True)
+        )
+        counts = csr_array(
+            (
+                held["alterego_times_"].astype(np.float64),
+                held["alterego_items_"],
+                held["alterego_indptr_"],
+            ),
+            (len(held["alterego_users_"]), int(cuts[-1])),
+        )
+        return cls(channels, tuple(places), counts, held["alterego_users_"], item_ids)
+
+
+# ---- with the least error -----------------------------------------------------------------------
+
+
+def likely_shares(alteregos: AlterEgos, similarity: PublicSimilarity | None = None) -> Floats:
+    """The shares of true items among all events, from what was released.
+
+    From the best linear estimate (`_linear_shares`) expectation maximisation climbs toward what
+    makes the released counts likely. All the way up it would fit the noise, so half of the events
+    are held out, in turn, to see after how many steps these are likely enough; all events, which
+    tell twice as much, get twice as many.
+    """
+    counts = alteregos.released.astype(np.int64)
+    if not counts.any():
+        return np.full(alteregos.n_items, 1 / alteregos.n_items)
+    half = np.random.default_rng(0).binomial(counts, 0.5)
+    gain = np.zeros(_MOST_STEPS + 1)
+    for learned, held in ((half, counts - half), (counts - half, half)):
+        for step, shares in zip(
+            range(len(gain)), _climb(alteregos, learned, similarity), strict=False
+        ):
+            gain[step] += held @ np.log(np.maximum(alteregos.spread(shares), 1e-300))
+    steps = 2 * int(np.argmax(gain >= gain.max() - _ENOUGH))
+    return next(islice(_climb(alteregos, counts, similarity), steps, None))
+
+
+def _climb(
+    law: AlterEgos, counts: npt.NDArray[Any], similarity: PublicSimilarity | None
+) -> Iterator[Floats]:
+    """The linear estimate, then steps of expectation maximisation."""
+    events = max(float(counts.sum()), 1.0)
+    shares = _linear_shares(law, counts, similarity)
+    while True:
+        yield shares
+        expected = np.maximum(law.spread(shares), 1e-300)
+        shares = shares * law.gather(counts / expected) / events
+
+
+def _linear_shares(
+    law: AlterEgos, counts: npt.NDArray[Any], similarity: PublicSimilarity | None
+) -> Floats:
+    """The best linear estimate, with nothing below a fiftieth of the mean.
+
+    An item's share is (1 + d)/N; before anything is seen d has mean 0 and covariance Σ, of trace N:
+    half of it the public similarity and half each item's own. Outputs have mean and variance
+    u = spread(1/N), over the number n of events. In units of their deviation, A = T/√(Nu), the
+    estimate is d = ΣA (AᵀΣA + N/n)⁻¹ z, found by conjugate gradients.
+    """
+    n, events = law.n_items, max(float(counts.sum()), 1.0)
+    even = law.spread(np.full(n, 1 / n))
+    scale = 1 / np.sqrt(n * np.maximum(even, 1e-300))
+    seen = (counts / events - even) * n * scale
+
+    def prior(deviations: Floats) -> Floats:
+        if similarity is None or similarity.plain:
+            return deviations
+        return np.asarray((1 - OWN) * similarity.covariance_times(deviations) + OWN * deviations)
+
+    def variance(w: Floats) -> Floats:
+        w = np.ravel(w)
+        signal = law.spread(prior(law.gather(w * scale))) * scale
+        return np.asarray(signal + n / events * w)
+
+    operator = LinearOperator((len(seen), len(seen)), matvec=variance, dtype=np.float64)
+    solved, _ = cg(operator, seen, rtol=1e-3, maxiter=300)
+    shares = np.maximum(1 + prior(law.gather(solved * scale)), LEAST_SHARE)
+    return np.asarray(shares / shares.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """P(s | t) = π_s T(s, t) / (πT)_t: the best linear guess at a true history from an AlterEgo.
+
+    For events drawn from π independently it is both Bayes' rule and the Wiener filter
+    Cov(x, y) Var(y)⁻¹, as Var(y) = n diag(πT): nothing linear has a smaller error. `law` is a
+    channel or the AlterEgos themselves.
+    """
+
+    law: Channel | AlterEgos
+    shares: Floats
+
+    def guess(self, alteregos: Any) -> Floats:
+        """The expected true histories, one a row, of AlterEgos (rows of counts)."""
+        return self.shares * self.law.gather(np.asarray(alteregos) / self._released)
+
+    def ask(self, weights: Any) -> Floats:
+        """The transpose of `guess`: for each released item the expected weight of the true one."""
+        return self.law.spread(np.asarray(weights) * self.shares) / self._released
+
+    @cached_property
+    def _released(self) -> Floats:
+        return np.maximum(self.law.spread(self.shares), 1e-300)
+
+
+# ---- without bias -------------------------------------------------------------------------------
+
+
+def unbiased(channel: Channel, counts: Any) -> Floats:
+    """y T⁻¹: counts whose expectation, over the draw, is the true counts.
+
+    Exact for up to 4,096 items, by GMRES (to 10⁻¹⁰) above. An error where T cannot be inverted:
+    where p* = 0 and two items share a group nothing tells them apart.
+    """
+    counts = np.asarray(counts, np.float64)
+    n = channel.n_items
+    if n <= _DENSE:
+        return np.asarray(lu_solve(_factors(channel), counts.T, trans=1).T)
+    flat = np.atleast_2d(counts)
+    operator = LinearOperator((n, n), matvec=channel.spread, dtype=np.float64)
+    out = np.empty_like(flat)
+    for row, wanted in enumerate(flat):
+        out[row], failed = gmres(operator, wanted, rtol=1e-10, restart=100, maxiter=50)
+        if failed:
+            raise _singular()
+    return out.reshape(counts.shape)
+
+
+def unbiased_cooccurrence(channel: Channel, alteregos: Any) -> Floats:
+    """How many people have both i and j, without bias, from AlterEgos (a sparse user × item
+    matrix of how often each item stands in each).
+
+    Different items of one person are replaced independently, so for one AlterEgo y of history x
+    E[yᵀy - diag(y)] = Tᵀ (xᵀx - diag(x)) T; the inverse is applied from both sides. The diagonal of
+    the result estimates 0 and means nothing. Needs items × items of memory.
+    """
+    together = np.asarray((alteregos.T @ alteregos).todense(), np.float64)
+    together[np.diag_indices(channel.n_items)] -= np.asarray(alteregos.sum(axis=0)).ravel()
+    return unbiased(channel, unbiased(channel, together).T).T
+
+
+@lru_cache(maxsize=4)
+def _factors(channel: Channel) -> Any:
+    full = channel.matrix()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a singular matrix is answered below
+        factors = lu_factor(full)
+    inverse_condition, _ = dgecon(factors[0], np.abs(full).sum(axis=0).max())
+    if inverse_condition < 1e-12:
+        raise _singular()
+    return factors
+
+
+def _singular() -> InputError:
+    return InputError(
+        "these substitutions cannot be undone without bias, since some items are never told apart; "
+        "keep some items (p* above 0), or use likely_shares()"
+    )

@@ -1,0 +1,227 @@
+"""Substitution: D2P's random replacement of items, and what it costs.
+
+Selector and profiler together replace item s by item t with probability
+
+    Pr(SUB(s, t)) = p*·[s = t] + (1-p*)(1-p)/|G(s)|·[t ∈ G(s)] + p(1-p*)/N
+
+(section 3.2.3). The draw takes one decision of each kind, from cryptographic random words and by
+comparison of integers, so the probabilities are exactly these with p and p* on a grid of 2⁻⁶³.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, log, log1p
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.errors import InputError
+from epicrec.perturb.d2p.groups import Floats, Groups, Integers
+from epicrec.privacy.noise import root_key, word_stream
+
+_ONE = 1 << 63
+_EVENTS_AT_ONCE = 4096  # three words each: what the noise stream gives at once
+_ROUNDING = 1 + 1e-12  # more than what a few float operations can be off by
+
+
+# ---- ε ----------------------------------------------------------------------------------------
+
+
+def published_epsilon(n_items: int, p: float, p_star: float, group_size: int) -> float:
+    """Equation (12): ε = ln(1 + (p* + (1-p)(1-p*)/|G|) / (p(1-p*)/N)), |G| the least group size.
+
+    Where the group is everything no item lies outside it, and ε = ln(1 + N p*/(1-p*)) for any p.
+
+    >>> [round(published_epsilon(1680, 0.7, 0.03, size), 2) for size in (1, 400)]
+    [6.68, 4.34]
+    >>> published_epsilon(1680, 1.0, 0.0, 1), published_epsilon(1680, 0.5, 1.0, 9)
+    (0.0, inf)
+    """
+    if not (0 <= p <= 1 and 0 <= p_star <= 1):
+        raise InputError(f"p and p* are probabilities between 0 and 1, got {p} and {p_star}")
+    if not 1 <= group_size <= n_items:
+        raise InputError(f"a group has between 1 and {n_items} items, not {group_size}")
+    if p_star == 1:
+        return inf if n_items > 1 else 0.0
+    if group_size == n_items:
+        return log1p(n_items * p_star / (1 - p_star))
+    if p == 0:
+        return inf
+    inside = p_star + (1 - p) * (1 - p_star) / group_size
+    return log1p(inside / (p * (1 - p_star) / n_items))
+
+
+def selector_probability(
+    n_items: int, epsilon: float, p_star: float, group_size: int
+) -> float | None:
+    """Equation (12) solved for p: the least p with ε, or None where p* alone costs more than ε."""
+    if p_star >= 1:
+        return None
+    ratio, gain = p_star / (1 - p_star), np.expm1(epsilon) / n_items
+    if group_size >= n_items:
+        return 1.0 if published_epsilon(n_items, 1.0, p_star, n_items) <= epsilon else None
+    p = float((ratio + 1 / group_size) / (gain + 1 / group_size)) * (1 + 1e-12)
+    return p if p <= 1 else None
+
+
+# ---- the channel ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """The public law of substitution: p, p* and the groups.
+
+    Privacy (theorem and proof in docs/d2p.md). Neighbours: two histories that differ in which item
+    stands in one place ("change one"). Each item is replaced by itself, without regard to the
+    others, so the probability of any set of substitutes changes by at most the factor
+    max T(s, t)/T(s', t) over all s, s', t, and `epsilon` is its logarithm.
+    """
+
+    groups: Groups
+    p: float
+    p_star: float
+
+    def __post_init__(self) -> None:
+        for name, value in (("p", self.p), ("p*", self.p_star)):
+            if not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise InputError(f"{name} is a probability between 0 and 1, not {value!r}")
+
+    @property
+    def n_items(self) -> int:
+        return len(self.groups)
+
+    # ---- probabilities ------------------------------------------------------------------------
+
+    @property
+    def _parts(self) -> tuple[float, float, float]:
+        """Probability to keep, to replace from the group, and to replace by a given one of all."""
+        p, kept = round(self.p * _ONE) / _ONE, round(self.p_star * _ONE) / _ONE
+        return kept, (1 - p) * (1 - kept), p * (1 - kept) / self.n_items
+
+    def probability(self, s: int, t: int) -> float:
+        """Pr(SUB(s, t))."""
+        kept, grouped, anywhere = self._parts
+        members = self.groups.members(s)
+        inside = grouped / len(members) if t in members else 0.0
+        return kept * (s == t) + inside + anywhere
+
+    def matrix(self) -> Floats:
+        """All probabilities as a full matrix, row s, column t."""
+        out = np.full((self.n_items, self.n_items), self._parts[2])
+        out += (self._grouped + self._parts[0] * _identity(self.n_items)).toarray()
+        return out
+
+    @cached_property
+    def _grouped(self) -> Any:
+        return self.groups.matrix(self._parts[1] / self.groups.sizes)
+
+    # ---- what it costs ------------------------------------------------------------------------
+
+    @cached_property
+    def published_epsilon(self) -> float:
+        """Equation (12) with the true minimum of the group sizes."""
+        p, kept = round(self.p * _ONE) / _ONE, round(self.p_star * _ONE) / _ONE
+        return published_epsilon(self.n_items, p, kept, int(self.groups.sizes.min()))
+
+    @cached_property
+    def epsilon(self) -> float:
+        """The exact maximum of ln T(s, t)/T(s', t) over all triples; never more than (12).
+
+        For each t the largest and smallest entry of its column are found from the sizes of the
+        groups that hold t, in one pass over the members of all groups.
+        """
+        n = self.n_items
+        kept, grouped, anywhere = self._parts
+        share = grouped / self.groups.sizes
+        of_member = np.repeat(share, self.groups.sizes)
+        source = np.repeat(np.arange(n), self.groups.sizes)
+        others = source != self.groups.items
+        most, least = np.zeros(n), np.full(n, np.inf)
+        np.maximum.at(most, self.groups.items[others], of_member[others])
+        np.minimum.at(least, self.groups.items[others], of_member[others])
+        holders = np.bincount(self.groups.items[others], minlength=n)
+        own = share + kept
+        largest = np.maximum(most, own) + anywhere
+        smallest = np.minimum(np.where(holders == n - 1, least, 0.0), own) + anywhere
+        if n == 1 or (largest == smallest).all():
+            return 0.0
+        if (smallest == 0).any():
+            return inf
+        return log(float((largest / smallest).max()) * _ROUNDING)
+
+    # ---- drawing ------------------------------------------------------------------------------
+
+    def draw(self, items: npt.NDArray[Any], *, seed: int | None = None) -> Integers:
+        """A substitute for each item (positions), independently; private only without a seed."""
+        items = np.asarray(items, np.int64)
+        root = root_key(seed, "substitution")
+        out = np.empty(len(items), np.int64)
+        for chunk, start in enumerate(range(0, len(items), _EVENTS_AT_ONCE)):
+            stream = word_stream(root, chunk)
+            todo = np.arange(start, min(start + _EVENTS_AT_ONCE, len(items)))
+            while len(todo):
+                drawn = self.substitute(items[todo], stream(3 * len(todo)).reshape(3, -1))
+                out[todo] = drawn
+                todo = todo[drawn < 0]
+        return out
+
+    def substitute(self, items: Integers, words: npt.NDArray[np.uint64]) -> Integers:
+        """The substitutes that three words for each item decide; -1 where they decide nothing.
+
+        The first word is the profiler's (keep?), the second the selector's (any item or the
+        group?), the third the place among the candidates, refused where it would favour some.
+        """
+        out = np.empty(len(items), np.int64)
+        keep, anywhere = (np.uint64(round(share * _ONE)) for share in (self.p_star, self.p))
+        _substitute(items, words, keep, anywhere, self.groups.indptr, self.groups.items, out)
+        return out
+
+    # ---- as a linear map ----------------------------------------------------------------------
+
+    def spread(self, counts: Any) -> Floats:
+        """x T: the expected counts after substitution; one history or one a row."""
+        kept, _, anywhere = self._parts
+        counts = np.asarray(counts, np.float64)
+        total = anywhere * counts.sum(axis=-1, keepdims=True)
+        return np.asarray(kept * counts + counts @ self._grouped + total)
+
+    def gather(self, weights: Any) -> Floats:
+        """w Tᵀ: for each true item, the expected weight of its substitute."""
+        kept, _, anywhere = self._parts
+        weights = np.asarray(weights, np.float64)
+        total = anywhere * weights.sum(axis=-1, keepdims=True)
+        return np.asarray(kept * weights + weights @ self._grouped.T + total)
+
+
+@numba.njit(nogil=True, cache=True)
+def _substitute(
+    items: Any, words: Any, keep: Any, anywhere: Any, indptr: Any, members: Any, out: Any
+) -> None:
+    """Lemire's draw among `count`: the high half of word·count, of 32 bits of the third word."""
+    half, low = np.uint64(32), np.uint64(2**32 - 1)
+    for at in range(len(items)):
+        item = items[at]
+        if words[0, at] >> np.uint64(1) < keep:
+            out[at] = item
+            continue
+        all_items = words[1, at] >> np.uint64(1) < anywhere
+        start = indptr[item]
+        count = np.uint64(len(indptr) - 1 if all_items else indptr[item + 1] - start)
+        product = (words[2, at] >> half) * count
+        place = np.int64(product >> half)
+        if product & low < count and product & low < (low + np.uint64(1)) % count:
+            out[at] = -1
+        elif all_items:
+            out[at] = place
+        else:
+            out[at] = members[start + place]
+
+
+def _identity(n: int) -> Any:
+    from scipy.sparse import eye_array
+
+    return eye_array(n)

@@ -1,0 +1,1 @@
+"""EpicRec (Shen & Jin, 2016): category totals with calibrated noise, and items that have them."""

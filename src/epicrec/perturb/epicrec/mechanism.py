@@ -1,0 +1,270 @@
+"""S-EpicRec and M-EpicRec: what a device sends instead of a person's history."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.data import Catalogue
+from epicrec.errors import InputError
+from epicrec.perturb.contract import CLEAR, PUBLIC_PRIOR, Release, nothing_left
+from epicrec.perturb.epicrec.calibrate import check_epsilon
+from epicrec.perturb.epicrec.gs import gs_totals
+from epicrec.perturb.epicrec.plan import Plan, plan_for
+from epicrec.perturb.epicrec.prior import Prior, default_prior, posterior
+from epicrec.perturb.epicrec.published import published_items
+from epicrec.perturb.epicrec.quantify import quantify_plan
+from epicrec.perturb.epicrec.sanitise import choose_items, fit_rows, round_keeping_totals
+from epicrec.perturb.levels import ALL, NO, PERTURBED, Level, Levels, parse_level, parse_levels
+from epicrec.privacy import Guarantee, discrete_laplace
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Calibration = Literal["category", "lpa", "gs"]
+
+_PUBLIC_SEED = (
+    20161024  # quantification imitates histories; the same budget for the same public data
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _EpicRec:
+    """What both share. Constructors only store; `release` validates.
+
+    The mechanism (proof in docs/epicrec.md): the totals of each category over the counted items
+    plus discrete Laplace noise of scale z_j with max_i Σ_j c_ij/z_j ≤ ε, checked in rational
+    arithmetic. Neighbouring histories differ in one item; the totals then differ by c_i, so the
+    noisy totals are ε-differentially private. All that is sent is a function of them, of
+    public data, and of the items whose categories are all "all release".
+
+    `epsilon` None takes the quantified budget; `prior` None the catalogue's popularity;
+    `calibration` is "category" (EpicRec), "lpa" or "gs" (its competitors); `as_published` follows
+    the paper, leaks included; an explicit `seed` makes the noise repeatable and not private.
+    """
+
+    catalogue: Catalogue
+    epsilon: float | None = field(default=None, kw_only=True)
+    prior: Prior | None = field(default=None, kw_only=True)
+    calibration: Calibration = field(default="category", kw_only=True)
+    as_published: bool = field(default=False, kw_only=True)
+    seed: int | None = field(default=None, kw_only=True)
+
+    method: ClassVar[str]
+
+    def _levels(self, levels: Levels) -> dict[str, Level]:
+        raise NotImplementedError
+
+    def release(
+        self, history: Any, levels: Levels = PERTURBED, *, seed: int | None = None
+    ) -> Release:
+        """Draw the release for a history: a sequence of item ids, or a table with `item_id`.
+
+        Items outside the catalogue are not released. `seed` replaces the constructor's for this one
+        draw. Draw once, show that, send that: each further draw costs ε again.
+        """
+        started = perf_counter()
+        self._check()
+        seed = self.seed if seed is None else seed
+        rng = np.random.default_rng(secrets.randbits(128) if seed is None else seed)
+        chosen = self._levels(levels)
+        plan = plan_for(self.catalogue, chosen, as_published=self.as_published)
+        items = self.catalogue.positions(item_ids_of(history))
+        items = np.unique(items[items >= 0])
+        clear = items[plan.clear[items]]
+        drawn = self._perturbed(plan, items, rng, seed) if len(plan.noisy) else _Drawn(clear[:0])
+        sent = np.union1d(drawn.items, clear)
+        return Release(
+            method=self.method,
+            items=tuple(self.catalogue.item_ids[sent].tolist()),
+            guarantee=self._guarantee(plan, drawn.epsilon, seed),
+            levels=chosen,
+            aggregates=drawn.aggregates,
+            scales=drawn.scales,
+            clear=len(clear),
+            as_published=self.as_published,
+            seconds=perf_counter() - started,
+        )
+
+    def budget(self, levels: Levels = PERTURBED, *, seed: int | None = None) -> float:
+        """The ε that a release at these levels takes: as given, or quantified on public data.
+
+        The quantified one is the same every time unless a `seed` asks for another search.
+        """
+        self._check()
+        plan = plan_for(self.catalogue, self._levels(levels), as_published=self.as_published)
+        return self._budget(plan, seed)
+
+    def treatment(self, item_ids: Any, levels: Levels = PERTURBED) -> list[Level]:
+        """What happens to each item at these levels; "no release" also outside the catalogue."""
+        self._check()
+        plan = plan_for(self.catalogue, self._levels(levels), as_published=self.as_published)
+        at = self.catalogue.positions(item_ids_of(item_ids))
+        known = at >= 0
+        clear, counted = known & plan.clear[at], known & plan.counted[at]
+        return [ALL if c else PERTURBED if p else NO for c, p in zip(clear, counted, strict=True)]
+
+    # ---- the noisy totals ------------------------------------------------------------------
+
+    def _perturbed(
+        self, plan: Plan, items: Integers, rng: np.random.Generator, seed: int | None
+    ) -> _Drawn:
+        epsilon = self._budget(plan, None)
+        names = plan.categories
+        totals = plan.totals(items)
+        noised, exact = totals[: len(names)], totals[len(names) :]
+        if self.calibration == "gs":
+            rows = plan.catalogue.rows
+            counted = rows.row_of_item[items[plan.counted[items]]]
+            most = int(plan.tight.sum(axis=1, dtype=np.int64).max())
+            estimate = gs_totals(rows.matrix[np.ix_(counted, plan.noisy)], epsilon, most, rng, seed)
+            aggregates = dict(zip(names, np.rint(estimate).astype(int).tolist(), strict=True))
+            scales = {}
+        else:
+            z = plan.scales(epsilon, self.calibration)
+            noisy = noised + discrete_laplace(len(names), z.tolist(), seed=seed)
+            aggregates = dict(zip(names, noisy.tolist(), strict=True))
+            scales = dict(zip(names, z.tolist(), strict=True))
+            estimate = noisy.astype(np.float64)
+        if self.as_published:
+            exactly = (plan.catalogue.categories[j] for j in plan.exact)
+            aggregates |= dict(zip(exactly, exact.tolist(), strict=True))
+            clear = items[plan.clear[items]]
+            target = np.concatenate([estimate, exact.astype(np.float64)])
+            return _Drawn(published_items(plan, target, clear, rng), epsilon, aggregates, scales)
+        stand_ins = self._stand_ins(plan, estimate, np.array(list(scales.values())), rng)
+        return _Drawn(stand_ins, epsilon, aggregates, scales)
+
+    def _stand_ins(
+        self, plan: Plan, noisy: Floats, scales: Floats, rng: np.random.Generator
+    ) -> Integers:
+        """Items with about the true totals, from noisy totals and public data only."""
+        prior = self._prior()
+        rows = plan.row_prior(prior)
+        if len(scales):
+            target, size = posterior(rows, noisy, scales)
+        else:  # grouped noise has no scale of its own for each category
+            target, size = noisy, rows.size
+        usual = rows.shares * size
+        x = fit_rows(plan.matrix, target, plan.capacity.astype(np.float64), usual, usual)
+        counts = round_keeping_totals(plan.matrix, x, target, plan.capacity, rng)
+        return choose_items(counts, plan.row_of_item, prior.weights, rng)
+
+    # ---- what is public --------------------------------------------------------------------
+
+    def _budget(self, plan: Plan, seed: int | None) -> float:
+        if self.epsilon is not None:
+            return float(self.epsilon)
+        if not len(plan.noisy):
+            raise InputError("nothing is perturbed at these levels, so there is no budget to find")
+        prior = self._prior()
+        key = ("budget", prior, seed)
+        if key not in plan.cache:
+            rng = np.random.default_rng(_PUBLIC_SEED if seed is None else seed)
+            plan.cache[key] = quantify_plan(plan, prior, uniform=self.as_published, rng=rng)
+        return float(plan.cache[key])
+
+    def _prior(self) -> Prior:
+        if self.prior is not None:
+            return self.prior
+        return default_prior(self.catalogue)
+
+    def _guarantee(self, plan: Plan, epsilon: float | None, seed: int | None) -> Guarantee:
+        if epsilon is None:
+            if plan.clear.any():
+                return Guarantee.none(unit="item")
+            return nothing_left()
+        return Guarantee(
+            epsilon=epsilon,
+            unit="item",
+            relation="add or remove one",
+            status="claimed" if self.as_published else "proved",
+            assumes=(PUBLIC_PRIOR, CLEAR) if plan.clear.any() else (PUBLIC_PRIOR,),
+        ).seeded(seed)
+
+    def _check(self) -> None:
+        if not isinstance(self.catalogue, Catalogue):
+            raise InputError(
+                f"catalogue must be a Catalogue, not a {type(self.catalogue).__name__}"
+            )
+        if self.epsilon is not None:
+            check_epsilon(self.epsilon)
+        if self.calibration not in get_args(Calibration):
+            raise InputError(f"calibration is 'category', 'lpa' or 'gs', not {self.calibration!r}")
+        if self.prior is not None and len(self.prior.weights) != len(self.catalogue):
+            raise InputError(
+                f"the prior knows {len(self.prior.weights):,} items and the catalogue has "
+                f"{len(self.catalogue):,}; build the prior from this catalogue"
+            )
+
+
+class SEpicRec(_EpicRec):
+    """S-EpicRec (section 4): one level for everything.
+
+    >>> from epicrec.data import Catalogue
+    >>> films = Catalogue.from_columns([1, 2, 3], ["A", "B", "C"], ["Crime", "Crime|War", "War"])
+    >>> SEpicRec(films, epsilon=1.0).release([1, 2], "all release").items
+    (1, 2)
+    >>> print(SEpicRec(films, epsilon=1.0).release([1, 2]).guarantee.epsilon)
+    1.0
+    """
+
+    method = "s-epicrec"
+
+    def _levels(self, levels: Levels) -> dict[str, Level]:
+        if not isinstance(levels, str):
+            raise InputError("S-EpicRec takes one level for everything; use MEpicRec for several")
+        return dict.fromkeys(self.catalogue.categories, parse_level(levels))
+
+
+class MEpicRec(_EpicRec):
+    """M-EpicRec (section 5): a level for each category; the strictest of an item's levels wins.
+
+    Sound where the paper is not: an item with a "no release" category enters no total, one with a
+    "perturbed release" category enters noisy totals only, and no exact total is ever used.
+
+    >>> from epicrec.data import Catalogue
+    >>> films = Catalogue.from_columns([1, 2, 3], ["A", "B", "C"], ["Crime", "Crime|War", "War"])
+    >>> MEpicRec(films).release([1, 2, 3], {"Crime": "no release", "War": "all release"}).items
+    (3,)
+    """
+
+    method = "m-epicrec"
+
+    def _levels(self, levels: Levels) -> dict[str, Level]:
+        return parse_levels(levels, self.catalogue.categories)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Stand-in items and the noisy totals they were made from; no ε where nothing was noised."""
+
+    items: Integers
+    epsilon: float | None = None
+    aggregates: dict[str, int] = field(default_factory=dict)
+    scales: dict[str, float] = field(default_factory=dict)
+
+
+def item_ids_of(history: Any) -> npt.NDArray[Any]:
+    """The item ids of a history: a sequence or array of ids, or any table with `item_id`."""
+    if hasattr(history, "columns") or hasattr(history, "column_names"):
+        import narwhals as nw
+
+        table = nw.from_native(history, eager_only=True)
+        if "item_id" not in table.columns:
+            raise InputError(
+                f"the history has no column 'item_id'; found {', '.join(table.columns)}. Rename it"
+            )
+        history = table["item_id"].to_list()
+    if isinstance(history, str | bytes):
+        raise InputError("a history is a sequence of item ids, not one text; put the ids in a list")
+    ids = np.asarray(history if isinstance(history, np.ndarray) else list(history))
+    if ids.ndim != 1 or (ids.dtype.kind not in "iuUS" and ids.size):
+        raise InputError(
+            "a history is a flat sequence of item ids: whole numbers or text, none missing"
+        )
+    return ids if ids.size else np.zeros(0, np.int64)

@@ -1,0 +1,114 @@
+import json
+
+import numpy as np
+import pytest
+
+from epicrec.data import Catalogue, Dataset, Ratings, load_dataset
+from epicrec.errors import InputError
+from epicrec.evaluate.releases import (
+    YELP_TOP_LEVEL,
+    aggregates,
+    experiment,
+    keep_categories,
+    mae_loss,
+    topn_cost,
+)
+from epicrec.papers.epicrec import reproduce
+
+
+@pytest.fixture(scope="module")
+def small(films: Catalogue, viewers: Ratings) -> Dataset:
+    return Dataset("films", viewers, films)
+
+
+def test_nobody_measured_is_part_of_what_is_public(small):
+    setting = experiment(small)
+    assert not set(setting.others.user_ids) & set(setting.people.user_ids)
+    assert setting.others.n_users + setting.people.n_users == small.ratings.n_users
+    assert experiment(small, max_users=10).people.n_users == 10
+
+
+def test_a_catalogue_is_needed(viewers):
+    with pytest.raises(InputError, match="no catalogue"):
+        aggregates(Dataset("x", viewers, None))
+
+
+@pytest.mark.parametrize("method", ["s-epicrec", "m-epicrec"])
+def test_aggregates_order_the_ways_as_they_should_be(small, method):
+    def mae(epsilon, **how):
+        result = aggregates(small, method=method, epsilon=epsilon, max_users=60, **how)
+        json.dumps(result.to_dict())
+        return result.metrics["category_mae"]
+
+    lpa = mae(0.1, as_published=True, calibration="lpa")
+    assert mae(0.1) < 0.6 * lpa
+    assert mae(0.1, as_published=True) < 1.05 * lpa
+    assert mae(1.0) < mae(0.1), "less noise, less error"
+
+
+def test_aggregates_are_repeatable_and_say_they_are_not_private(small):
+    one, two = (aggregates(small, epsilon=0.5, max_users=20) for _ in range(2))
+    assert one.metrics["category_mae"] == two.metrics["category_mae"]
+    assert one.guarantee.reproducible
+
+
+def test_mae_loss_of_a_release_with_no_noise_to_speak_of_is_small(small):
+    hardly = mae_loss(small, epsilon=100.0, max_users=100).metrics
+    much = mae_loss(small, epsilon=0.1, as_published=True, max_users=100).metrics
+    assert hardly["mae_loss"] < much["mae_loss"]
+    assert hardly["mae_raw"] < hardly["mae_popularity"]
+
+
+def test_mae_loss_by_level_and_filter(small):
+    several = mae_loss(small, method="m-epicrec", epsilon=1.0, model="svd", max_users=60).metrics
+    assert {"mae_loss_no_release", "mae_loss_perturbed_release"} <= several.keys()
+    with pytest.raises(InputError, match="als"):
+        mae_loss(small, model="knn", max_users=20)
+
+
+def test_topn_cost_has_every_way(small):
+    metrics = topn_cost(small, epsilon=0.25, max_users=100).metrics
+    assert metrics["ndcg_device"] == metrics["ndcg_true_sent"]
+    assert metrics["ndcg_device"] > metrics["ndcg_everybody_perturbed"]
+    assert 0 < metrics["ndcg_popularity"] < 1
+
+
+def test_only_catalogue_perturbers_have_these_protocols(small):
+    with pytest.raises(InputError, match="s-epicrec"):
+        aggregates(small, method="d2p")
+
+
+def test_kept_categories():
+    films = Catalogue.from_columns([1, 2], ["a", "b"], ["Food|Pizza", "Pizza"])
+    kept = keep_categories(films, YELP_TOP_LEVEL)
+    assert kept.categories == ("Food",)
+    assert [kept.categories_of(i) for i in (0, 1)] == [("Food",), ()]
+    assert len(YELP_TOP_LEVEL) == 21
+
+
+@pytest.mark.slow
+def test_reproduction_writes_tables_and_plots(tmp_path, monkeypatch):
+    monkeypatch.setattr("epicrec.papers.epicrec.available", dict)
+    tables = reproduce(tmp_path, quick=True)
+    assert json.loads((tmp_path / "epicrec.json").read_text())["figure_4"] == tables["figure_4"]
+    np.testing.assert_allclose(tables["figure_4"]["ours"], tables["figure_4"]["paper"], atol=0.005)
+    assert {p.suffix for p in tmp_path.glob("epicrec-category-mae.*")} == {".svg", ".png"}
+
+
+@pytest.mark.realdata
+def test_movielens_gains(real_data):
+    data = load_dataset(real_data / "ml-1m")
+
+    def mae(epsilon, **how):
+        return aggregates(data, epsilon=epsilon, max_users=150, **how).metrics["category_mae"]
+
+    for epsilon, least in ((0.1, 0.60), (0.2, 0.45), (1.0, 0.20)):
+        lpa = mae(epsilon, as_published=True, calibration="lpa")
+        assert mae(epsilon) < (1 - least) * lpa
+        assert 0.80 * lpa < mae(epsilon, as_published=True) < 0.95 * lpa
+
+
+@pytest.mark.realdata
+def test_yelp_has_the_papers_categories(real_data):
+    setting = experiment(load_dataset(real_data / "yelp-2013"), max_users=10)
+    assert set(setting.catalogue.categories) == YELP_TOP_LEVEL

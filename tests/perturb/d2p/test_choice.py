@@ -1,0 +1,32 @@
+"""The inverse problem: all of ε is used, and the best of the candidates is taken."""
+
+import numpy as np
+
+from epicrec.data import Catalogue
+from epicrec.perturb.d2p.choice import choose, expected_utility
+from epicrec.perturb.d2p.groups import no_features
+from epicrec.perturb.d2p.mechanism import D2P
+from epicrec.perturb.d2p.substitution import selector_probability
+
+
+def test_choice_costs_what_it_may_and_no_more(films: Catalogue) -> None:
+    for epsilon in (0.5, 3.0, 7.0):
+        guarantee = D2P(films, epsilon=epsilon).guarantee
+        assert epsilon * (1 - 1e-6) < guarantee.epsilon <= epsilon * (1 + 1e-9)
+        assert guarantee.status == "proved"
+
+
+def test_choice_is_the_best_of_its_kind(films: Catalogue) -> None:
+    best = choose(films, 3.0)
+    for floor in (1, 10, 200):
+        assert choose(films, 3.0, floor=floor).utility <= best.utility + 1e-9
+    p = selector_probability(len(films), 3.0, 0.02, best.floor)
+    assert p is not None
+    assert expected_utility(films, p, 0.02, best.lam, best.floor) < best.utility
+    assert choose(films, 6.0).utility > best.utility > choose(films, 1.0).utility
+
+
+def test_a_catalogue_without_features_is_enough() -> None:
+    chosen = choose(no_features(np.arange(100)), 1.0)
+    assert 0 < chosen.p < 1
+    assert D2P(no_features(np.arange(100)), epsilon=1.0).release([3, 5, 7]).guarantee.epsilon <= 1

@@ -1,0 +1,106 @@
+"""D2P on the device: the contracts, what is released and said, what a server collects."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from epicrec.data import Catalogue, Ratings
+from epicrec.errors import InputError
+from epicrec.perturb.d2p.groups import hiding_lambda, public_groups
+from epicrec.perturb.d2p.mechanism import D2P, AlterEgoRelease, collected
+from epicrec.perturb.d2p.substitution import published_epsilon
+from epicrec.testing.guarantees import GuaranteeContract
+from epicrec.testing.perturbers import PerturberContract
+
+
+class TestContract(PerturberContract):
+    def make(self, catalogue: Catalogue, **settings: Any) -> D2P:
+        return D2P(catalogue, p=0.6, p_star=0.05, **settings)
+
+
+class TestGuarantee(GuaranteeContract):
+    @pytest.fixture(params=[{}, {"carry_ratings": True}])
+    def guaranteed(self, request: Any, films: Catalogue) -> Any:
+        return D2P(films, p=0.6, **request.param)
+
+
+# ---- the release ------------------------------------------------------------------------------
+
+
+def test_number_of_items_is_kept_and_said(films: Catalogue) -> None:
+    release = D2P(films, p=0.5).release(films.item_ids[:77])
+    assert sum(release.times) == 77
+    assert any("How many items" in line for line in release.guarantee.assumes)
+
+
+@pytest.mark.parametrize("ratings", [[0, 1, 1, 0], [1.5, 4.0, 3.5, 2.0]])
+def test_ratings_are_carried_along(films: Catalogue, ratings: list[float]) -> None:
+    history = pa.table({"item_id": films.item_ids[[40, 3, 17, 250]], "rating": ratings})
+    release = D2P(films, p=0.5, carry_ratings=True, seed=5).release(history)
+    assert np.dot(release.ratings, release.times) == pytest.approx(sum(ratings))
+    assert release.guarantee.status == "claimed", "how an item was rated is not hidden"
+    plain = D2P(films, p=0.5, seed=5).release(history)
+    assert plain.ratings is None
+    assert plain.items == release.items
+    with pytest.raises(InputError, match="rating"):
+        D2P(films, p=0.5, carry_ratings=True).release(films.item_ids[:3])
+
+
+@pytest.mark.parametrize("category", ["Drama", "Horror"])
+def test_a_category_is_hidden(films: Catalogue, category: str) -> None:
+    """An item of it reaches items outside it, which are half of what it becomes; ε is the same."""
+    plain, hiding = D2P(films, epsilon=3.0), D2P(films, epsilon=3.0, hide=category)
+    assert hiding.guarantee.epsilon == pytest.approx(plain.guarantee.epsilon)
+    assert hiding.settings["lam"] >= hiding_lambda(films, category)
+    column = films.categories.index(category)
+    inside = np.asarray(films.matrix[:, [column]].todense()).ravel() > 0
+    groups = hiding.channel.groups
+    assert (groups.sizes == hiding.settings["floor"]).all()
+    for item in np.flatnonzero(inside):
+        members = groups.members(int(item))
+        assert item in members
+        assert len(set(members.tolist())) == len(members)
+        assert (~inside[members]).mean() >= 0.5
+    others = np.flatnonzero(~inside)[:20]
+    free = public_groups(films, hiding.settings["lam"], hiding.settings["floor"])
+    assert all((groups.members(i) == free.members(i)).all() for i in others)
+    with pytest.raises(InputError, match="no category"):
+        D2P(films, hide="Cookery").release(films.item_ids[:3])
+
+
+def test_as_published_is_claimed_at_what_12_gives(films: Catalogue, viewers: Ratings) -> None:
+    perturber = D2P(films, as_published=True, ratings=viewers)
+    assert perturber.guarantee.status == "claimed"
+    least = int(perturber.channel.groups.sizes.min())
+    assert perturber.guarantee.epsilon == published_epsilon(len(films), 0.7, 0.03, least)
+    with pytest.raises(InputError, match="ratings"):
+        D2P(films, as_published=True).release(films.item_ids[:3])
+
+
+def test_bad_settings_say_what_is_wrong(films: Catalogue) -> None:
+    for options in (
+        {"p": 1.5}, {"p": 0.5, "p_star": -0.1}, {"p": 0.5, "floor": 0}, {"epsilon": 0.0},
+        {"p": 0.5, "lam": -1.0}, {"p": 0.5, "p_star": 0.5, "epsilon": 1.0}, {"neighbours": 3},
+        {"epsilon": 1.0, "p_star": 0.9},
+    ):  # fmt: skip
+        with pytest.raises(InputError):
+            D2P(films, **options).release(films.item_ids[:3])
+
+
+def test_a_server_takes_only_what_it_knows_the_law_of(films: Catalogue) -> None:
+    device, other = D2P(films, p=0.9), D2P(films, p=0.8)
+    sent = {
+        "ann": AlterEgoRelease.from_json(device.release(films.item_ids[:20]).to_json()),
+        "bob": device.release(films.item_ids[5:9]),
+        "eve": device.release([]),
+    }
+    held = collected(device, sent)
+    assert held.counts.sum(axis=1).tolist() == [20, 4, 0]
+    assert held.epsilon == device.guarantee.epsilon
+    with pytest.raises(InputError, match="drawn with"):
+        collected(other, sent)
+    with pytest.raises(InputError, match="not in the catalogue"):
+        collected(device, {"ann": replace(sent["bob"], items=("no such film",), times=(1,))})

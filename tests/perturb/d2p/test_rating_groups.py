@@ -1,0 +1,42 @@
+"""Groups as published: Algorithm 1 against a full matrix, neighbouring groups, floors."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epicrec.data import Ratings, load_dataset, split_per_user
+from epicrec.perturb.d2p.groups import Groups
+from epicrec.perturb.d2p.rating_groups import cosine_groups, with_neighbours
+from epicrec.perturb.d2p.substitution import Channel
+
+SIX = Groups.of([[0, 1], [0, 1, 2], [2], [3, 4, 5], [3, 4], [0, 5]])
+
+
+def test_cosine_groups_follow_algorithm_1(viewers: Ratings) -> None:
+    groups = cosine_groups(viewers, 2.0)
+    seen = viewers.as_history().csr().toarray().astype(np.float64)
+    norms = np.maximum(np.linalg.norm(seen, axis=0), 1e-12)
+    alike = seen.T @ seen / np.outer(norms, norms)
+    for item in range(0, viewers.n_items, 37):
+        with np.errstate(divide="ignore"):
+            near = 1 / alike[item] - 1 <= 2.0 + 1e-12
+        near[item] = True
+        assert sorted(groups.members(item)) == np.flatnonzero(near).tolist()
+    assert (cosine_groups(viewers, 0.0, floor=7).sizes >= 7).all()
+
+
+def test_neighbouring_groups_are_those_that_share_most() -> None:
+    joined = with_neighbours(Groups.of([[0, 1, 2], [1, 2], [2, 3], [3]]), 1)
+    assert joined.members(0).tolist() == [0, 1, 2]  # with group 1, inside it
+    assert joined.members(3).tolist() == [2, 3]  # with group 2
+    assert (with_neighbours(SIX, 5).sizes >= SIX.sizes).all()
+
+
+@pytest.mark.realdata
+def test_rare_items_have_groups_of_one(real_data: Any) -> None:
+    ratings, _ = split_per_user(load_dataset(real_data / "ml-100k").ratings, 0.2, seed=0)
+    groups = cosine_groups(ratings, 6.5)
+    assert groups.sizes.min() == 1
+    assert 300 < np.median(groups.sizes) < 450
+    assert Channel(groups, 0.7, 0.03).published_epsilon == pytest.approx(6.68, abs=0.01)
