@@ -1,0 +1,260 @@
+"""Make small files as the users of this version have them, and keep them for later versions.
+
+    python tests/kept/make.py tests/kept/0.1.0
+
+Run it once at each release, with the code that is released, and commit the folder: from then on
+`tests/test_kept_files.py` opens the files with whatever the code has become and compares what it
+sees with `expected.json`, which is written here by the code that made the files. A folder once kept
+is never made again: where a later version reads it differently, that version is wrong. Everything
+is simulated; the keys and the passphrase open nothing else.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import contents
+import httpx
+import numpy as np
+
+from epicrec import Catalogue, Dataset, Guarantee, Ledger, Ratings, Scale, model_class
+from epicrec.client import Device
+from epicrec.client.choice import Choice
+from epicrec.client.pages.results import export_all
+from epicrec.client.releases import Releases
+from epicrec.client.schedule import set_schedule
+from epicrec.client.store import Store
+from epicrec.client.web import Ask, State
+from epicrec.data.datasets import write_dataset
+from epicrec.data.simulate import embedded_items, simulate_table
+from epicrec.perturb import MEpicRec, SEpicRec
+from epicrec.server import serve
+
+FILMS, VIEWERS = 40, 12
+LIMIT = 12.0
+
+MODELS: dict[str, dict[str, Any]] = {
+    "bias": {},
+    "popularity": {},
+    "item-knn": {"k": 5},
+    "user-knn": {},
+    "pcc": {},
+    "svd": {"factors": 3},
+    "covariance-svd": {"epsilon": 50.0, "seed": 1},
+    "covariance-knn": {"epsilon": 50.0, "unit": "user", "seed": 1},
+    "private-bias": {"epsilon": 1.0, "seed": 1},
+    "dpi-avg": {"epsilon": 1.0, "debias": True, "seed": 1},
+    "dpi-pcc": {"epsilon": 2.0, "seed": 1},
+    "dpi-svd": {"epsilon": 2.0, "seed": 1},
+    "d2p": {"epsilon": 3.0, "seed": 1},
+    "i-d2p": {"epsilon": 3.0, "seed": 1},
+    "d2p-svd": {"epsilon": 3.0, "seed": 1},
+}
+"""Saved models: method and settings. Those with seeds are repeatable here and so not private."""
+
+OWN_CSV = (
+    "title,year,imdb_id,tmdb_id,watched_at,rating,source\r\n"
+    "{0},{1},,,2024-05-31T20:15:00+00:00,4.5,own CSV\r\n"
+    "A Film That Nobody Made,1999,,,2024-06-01T20:15:00+00:00,,own CSV\r\n"
+)
+
+
+def make(version: Path) -> None:
+    version.mkdir(parents=True)
+    films = _write_films(version / "films.csv")
+    viewers = _viewers(films)
+    _make_models(version / "models", viewers, films)
+    _make_releases(version / "releases", films)
+    with tempfile.TemporaryDirectory() as folder:
+        write_dataset(Dataset("viewers", viewers, films), Path(folder))
+        options = {"catalogue": str(version / "films.csv"), "train_from": folder, "factors": 4}
+        with contents.serving(version / "server", **options) as (url, admin):
+            _wait(lambda: admin.get("/api/dashboard/publishing").json()["state"] == "done")
+            _release_of_others(url, admin, viewers)
+            _make_client(version / "client", films, url)
+            admin.post("/api/dashboard/train").raise_for_status()
+            _wait(lambda: admin.get("/api/dashboard/training").json()["serving"])
+    serve(backup=version / "backup", data=str(version / "server"))
+    _make_export(version, films)
+    _make_sealed(version)
+    for left in [*version.rglob("lock"), *version.rglob("*.lock")]:
+        left.unlink()
+    (version / "expected.json").write_text(json.dumps(_expected(version)), "utf-8")
+
+
+def _write_films(path: Path) -> Catalogue:
+    """The best known of the embedded films, those with short names."""
+    rows = [row for row in embedded_items().to_pylist() if len(row["item_id"]) <= 16]
+    rows = sorted(rows, key=lambda row: -row["popularity"])[:FILMS]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [*rows[0]])
+        writer.writeheader()
+        writer.writerows(rows)
+    return contents.films_of(path.parent)
+
+
+def _viewers(films: Catalogue) -> Ratings:
+    """Simulated viewers with what they said about these films."""
+    everybody = Ratings.from_table(simulate_table(users=200, seed=3), scale=Scale(1, 5, 1))
+    own = everybody.select(np.isin(everybody.item_ids[everybody.items], films.item_ids))
+    busy = np.argsort(-own.user_counts, kind="stable")[:VIEWERS]
+    table = own.users_at(np.sort(busy)).to_table()
+    return Ratings.from_table(table, scale=Scale(1, 5, 1)).with_items(np.sort(films.item_ids))
+
+
+def _make_models(folder: Path, viewers: Ratings, films: Catalogue) -> None:
+    folder.mkdir()
+    for method, settings in MODELS.items():
+        given = {"catalogue": films} if "d2p" in method else {}
+        make_one: Any = model_class(method)
+        make_one(**settings, **given).fit(viewers).save(folder / f"{method}.npz")
+
+
+def _make_releases(folder: Path, films: Catalogue) -> None:
+    folder.mkdir()
+    history, levels = sorted(films.item_ids)[:12], _mixed(films).levels(films)
+    one, several = SEpicRec(films, epsilon=0.5), MEpicRec(films, epsilon=0.5)
+    (folder / "s-epicrec.json").write_text(one.release(history).to_json(), "utf-8")
+    (folder / "m-epicrec.json").write_text(several.release(history, levels).to_json(), "utf-8")
+
+
+def _release_of_others(url: str, admin: httpx.Client, viewers: Ratings) -> None:
+    """Other people at the server: some state a guarantee, some rate, one has labels."""
+    promise = Guarantee(epsilon=1.0, unit="item", relation="add or remove one").to_dict()
+    for at in range(viewers.n_users - 1):
+        own = viewers.users_at(np.array([at])).to_table().to_pylist()
+        given = httpx.post(f"{url}/api/register").json()
+        key = {"X-API-Key": given["Secret"]}
+        body = {"Items": [row["item_id"] for row in own], "Guarantee": promise if at % 2 else None}
+        place = f"{url}/api/user/{given['UserId']}/release"
+        httpx.put(place, json=body, headers=key).raise_for_status()
+        rated = [
+            {"FeedbackType": "rating", "UserId": given["UserId"], "ItemId": row["item_id"],
+             "Value": row["rating"], "Timestamp": "2000-01-01T00:00:00Z"}
+            for row in own[: at % 3]
+        ]  # fmt: skip
+        httpx.put(f"{url}/api/feedback", json=rated, headers=key).raise_for_status()
+    labelled = {"UserId": "named by the admin", "Labels": {"country": "NL"}, "Comment": "a remark"}
+    admin.post("/api/user", json=labelled).raise_for_status()
+
+
+def _make_client(folder: Path, films: Catalogue, url: str) -> None:
+    """A person's device: imports, marks, settings, and releases in all their states."""
+    ids = sorted(films.item_ids.tolist())
+    with closing(Device(folder, films, server=url)) as device:
+        device.set_limit(LIMIT)
+        set_schedule(device, "monthly")
+        _import_files(device, ids)
+        stars = {item: 1.0 + at % 5 for at, item in enumerate(ids[:10:2])}
+        device.history.add(ids[:10], ratings=stars)
+        device.choose(Choice(strength="balanced"))
+        device.send(device.draw().id)
+        device.history.add(ids[10:18])
+        device.choose(_mixed(films))
+        device.send(device.draw().id)
+        device.history.add(ids[18:24])
+        device.choose(Choice(strength="weak", mechanism="d2p"))
+        device.draw()
+        device.choose(Choice(strength="strongest"))
+        device.draw(everything=True)
+        device.history.add(ids[24:28])
+        device.not_interested(ids[-1])
+        device.not_interested(ids[-2])
+        _draw_and_stop(device)
+        device.history.add(ids[28:30])
+        device.choose(_mixed(films))
+
+
+def _import_files(device: Device, ids: list[str]) -> None:
+    """One import kept with an answer, one waiting, one undone."""
+    films = device.catalogue
+    for at, item in enumerate(ids[30:33]):
+        year = int(films.years[films.positions([item])[0]])
+        text = OWN_CSV.format(films.title_of(item), year)
+        batch = device.read_file("mine.csv", text.encode(), {})
+        assert isinstance(batch, int)
+        if at == 0:
+            open_rows = [d.row for d in device.history.drafts(batch) if d.item_id is None]
+            device.history.keep(batch, dict.fromkeys(open_rows, ids[39]))
+        elif at == 1:
+            device.history.undo(batch)
+
+
+def _mixed(films: Catalogue) -> Choice:
+    """A category withheld, all that go with some films in clear, the rest with noise."""
+    clear = set(films.categories_of(int(films.positions([sorted(films.item_ids)[11]])[0])))
+    withheld = next(name for name in films.categories if name not in clear)
+    return Choice(
+        exceptions={withheld: "no release"} | dict.fromkeys(clear, "all release"),
+        strength="balanced",
+    )
+
+
+def _draw_and_stop(device: Device) -> None:
+    """A release that was drawn when the machine stopped: it is in no ledger yet."""
+
+    class Stopped(Exception):
+        pass
+
+    class Stopping(Ledger):
+        def spend(self, *_: Any, **__: Any) -> Any:
+            raise Stopped
+
+    releases = Releases(device.store, Stopping(device.ledger.path, limit_epsilon=LIMIT))
+    account = device.account
+    assert account is not None
+    try:
+        releases.draw(device.catalogue, device.history.items(), device.choice, account["user_id"])
+    except Stopped:
+        return
+    raise AssertionError("the draw was recorded")
+
+
+def _make_export(version: Path, films: Catalogue) -> None:
+    """Everything in one file, as the page 'My data' gives it; of a copy, which is then opened."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copytree(version / "client", Path(folder) / "client")
+        with closing(Device(copy, films, dial=contents.nobody_there)) as device:
+            packed = export_all(Ask(State(lambda _: device, device), {}, {}, {}, []))
+            (version / "everything.zip").write_bytes(bytes(packed.body))
+
+
+def _make_sealed(version: Path) -> None:
+    shutil.copytree(version / "client", version / "sealed")
+    with closing(Store(version / "sealed")) as store:
+        store.seal(contents.PASSPHRASE)
+
+
+def _expected(version: Path) -> dict[str, Any]:
+    """What is in the files, seen in copies of them: opening may write."""
+    films = contents.films_of(version)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copytree(version, Path(folder) / "copy")
+        models, releases = sorted((copy / "models").iterdir()), (copy / "releases").iterdir()
+        return {
+            "ledger": contents.ledger(copy / "client" / "ledger.jsonl", limit_epsilon=LIMIT),
+            "client": contents.client(copy / "client", films),
+            "server": contents.server(copy / "server", films),
+            "releases": {path.stem: contents.release(path) for path in sorted(releases)},
+            "models": {path.stem: contents.model(path) for path in models},
+        }
+
+
+def _wait(over: Callable[[], Any]) -> None:
+    while not over():
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("give the folder to make, such as tests/kept/0.1.0")
+    make(Path(sys.argv[1]))
