@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,17 @@ def assert_same(found: Any, expected: Any, where: str = "") -> None:
 
 def test_the_version_before_is_kept() -> None:
     assert "0.1.0" in VERSIONS
+
+
+@pytest.mark.slow
+def test_files_of_this_version_can_be_kept(tmp_path: Path) -> None:
+    """`make.py` works whenever the next release comes, and what it writes is what is there."""
+    made = tmp_path / "next"
+    subprocess.run([sys.executable, KEPT / "make.py", made], check=True)
+    expected = json.loads((made / "expected.json").read_text("utf-8"))
+    films = contents.films_of(made)
+    assert_same(contents.client(made / "client", films), expected["client"])
+    assert_same(contents.server(made / "server", films), expected["server"])
 
 
 # ---- the device ---------------------------------------------------------------------------
