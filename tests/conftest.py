@@ -1,22 +1,31 @@
 """What all tests share: small data made here, and the real data where it is."""
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.data.simulate import embedded_items, simulate_table
 
-REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
+BESIDE = Path(__file__).parents[2] / "shared" / "data"
+
+settings.register_profile(
+    "no stopwatch", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("no stopwatch")
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder of real rating data; the test is skipped where it is absent."""
-    if not REAL_DATA.is_dir():
-        pytest.skip(f"needs the real rating data, which is not at {REAL_DATA}")
-    return REAL_DATA
+    """The folder of real rating data: the first of `$EPICREC_DATA`, else the one beside the
+    checkout; the test is skipped where it is absent."""
+    folder = Path(os.environ.get("EPICREC_DATA", "").split(os.pathsep)[0] or BESIDE)
+    if not folder.is_dir():
+        pytest.skip(f"needs the real rating data, which is not at {folder}; set EPICREC_DATA")
+    return folder
 
 
 @pytest.fixture(scope="session")

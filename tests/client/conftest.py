@@ -27,15 +27,17 @@ from epicrec.server import Settings
 from epicrec.server.main import make_server
 
 ADMIN = "admin-key-of-the-tests"
+PATIENCE = 600.0
+"""Seconds until something is taken to hang; nothing is ever measured by it."""
 
 
 def run_in_thread(server: Any) -> threading.Thread:
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE
     while not server.started:
         assert thread.is_alive(), "the server did not start"
-        assert time.monotonic() < end, "the server did not start in time"
+        assert time.monotonic() < end, "the server hangs"
         time.sleep(0.01)
     return thread
 
@@ -77,14 +79,14 @@ class Served:
             remote.close()
 
     def train(self) -> None:
-        with httpx.Client(base_url=self.url, headers={"X-API-Key": ADMIN}) as admin:
+        own = {"X-API-Key": ADMIN}
+        with httpx.Client(base_url=self.url, headers=own, timeout=PATIENCE) as admin:
             before = admin.get("/api/dashboard/training").json()["serving"]
             admin.post("/api/dashboard/train").raise_for_status()
-            for _ in range(600):
-                if admin.get("/api/dashboard/training").json()["serving"] != before:
-                    return
+            end = time.monotonic() + PATIENCE
+            while admin.get("/api/dashboard/training").json()["serving"] == before:
+                assert time.monotonic() < end, "the training hangs"
                 time.sleep(0.05)
-        raise AssertionError("the training did not end")
 
 
 class _Recording(httpx.HTTPTransport):
@@ -113,7 +115,7 @@ def serving(folder: Path, **settings: Any) -> Iterator[Served]:
         yield Served(f"{scheme}://127.0.0.1:{port}", folder, made.config.app.state.service)  # type: ignore[union-attr]
     finally:
         made.should_exit = True
-        thread.join(30)
+        thread.join(PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -162,14 +164,15 @@ def shown_payload(page: str) -> bytes:
 def showing(folder: Path, **options: Any) -> Iterator[Pages]:
     made, address = make_client(folder, **options)
     thread = run_in_thread(made)
-    http = httpx.Client(base_url=address.partition("/?")[0], follow_redirects=True, timeout=60)
+    url = address.partition("/?")[0]
+    http = httpx.Client(base_url=url, follow_redirects=True, timeout=PATIENCE)
     http.get(address)
     try:
         yield Pages(address, made.state.device, http)
     finally:
         http.close()
         made.should_exit = True
-        thread.join(30)
+        thread.join(PATIENCE)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from client.conftest import Pages, showing
+from client.conftest import PATIENCE, Pages, showing
 from client.film_site import NAME, film_site
 
 NETFLIX = (
@@ -228,7 +228,7 @@ def test_firefox_while_it_is_open(
         )  # fmt: skip
         try:
             database = home / "places.sqlite"
-            end = time.monotonic() + 60
+            end = time.monotonic() + PATIENCE
             films: list[str] = []
             while len(films) < 2 and time.monotonic() < end:
                 time.sleep(0.5)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from client.conftest import PATIENCE
 from epicrec.client.matching import Matcher
 from epicrec.client.sources import Family, Profile, Visit, browsers, find_profiles, read_visits
 from epicrec.data import Catalogue
@@ -294,7 +295,7 @@ class TestBroken:
         assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_a_hundred_thousand_visits_read_and_matched(tmp_path: Path, films: Catalogue) -> None:
+def test_many_visits_read_and_matched(tmp_path: Path, films: Catalogue) -> None:
     titles = [f"{t} ({y}) - IMDb" for t, y in zip(films.titles, films.years, strict=True)]
     visits = [
         (
@@ -304,19 +305,16 @@ def test_a_hundred_thousand_visits_read_and_matched(tmp_path: Path, films: Catal
         )
         if k % 2
         else (f"https://example.org/page/{k}", f"Page {k}", WHEN + timedelta(hours=k))
-        for k in range(100_000)
+        for k in range(20_000)
     ]
     profile = chrome(tmp_path / "History", visits)
     heard: list[tuple[str, int, int]] = []
-    start = time.perf_counter()
     with listening(lambda *step: heard.append(step)):
         found = list(Matcher(films).match_all(read_visits(profile)))
-    seconds = time.perf_counter() - start
-    print(f"100,000 visits read and matched in {seconds:.1f} s")
-    assert seconds < 20
-    assert sum(match.item_id is not None for match in found) == 50_000
-    assert {what for what, _, _ in heard} == {"reading Chrome: Default", "recognising films"}
-    assert len(heard) > 20
+    assert sum(match.item_id is not None for match in found) == 10_000
+    for what in ("reading Chrome: Default", "recognising films"):
+        steps = [done for name, done, _ in heard if name == what]
+        assert steps == list(range(0, 20_001, 5_000))
 
 
 PAGES = {
@@ -352,9 +350,9 @@ def pages() -> Iterator[str]:
         server.shutdown()
 
 
-def wait_for_pages(profile: Profile, site: str, seconds: float = 40) -> list[Visit]:
+def wait_for_pages(profile: Profile, site: str) -> list[Visit]:
     """The visits to this site, once the browser has written them all, with their titles."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE
     while True:
         visits: list[Visit] = []
         with contextlib.suppress(InputError):  # the tables of a new profile come in a while
@@ -423,7 +421,7 @@ def test_firefox_while_it_runs(tmp_path: Path, pages: str) -> None:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     try:
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while not (home / "places.sqlite").exists() and time.monotonic() < end:
             time.sleep(0.2)
         (profile,) = find_profiles(tmp_path, "linux", {})
@@ -441,4 +439,4 @@ def test_firefox_while_it_runs(tmp_path: Path, pages: str) -> None:
             running.wait(10)
         except subprocess.TimeoutExpired:
             os.killpg(running.pid, signal.SIGKILL)
-            running.wait(5)
+            running.wait()

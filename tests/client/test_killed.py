@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import random
 import re
 import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections import Counter
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from client.conftest import Served, shown_payload
+import killing
+from client.conftest import PATIENCE, Served, shown_payload
 from epicrec.client.device import Device
 from epicrec.client.store import PLAIN
 from epicrec.data import Catalogue
 from epicrec.server.store import releases
 
-KILLS = 14
+MOMENTS = (
+    "20", "COMMIT 1", "write 1", "answer 2", "COMMIT 9", "request 4", "answer 9", "fsync 4",
+)  # fmt: skip
 FILMS = 5
 """How many are imported at once."""
 
@@ -47,7 +49,7 @@ class Person:
         """Until the program is gone."""
         url = address.partition("/?")[0]
         own = {"Origin": url, "Sec-Fetch-Site": "same-origin"}
-        with httpx.Client(base_url=url, headers=own, timeout=30) as http:
+        with httpx.Client(base_url=url, headers=own, timeout=PATIENCE) as http:
             assert http.get(address).headers["location"] == "/"
             for identity, payload in self.shown.items():
                 assert http.get(f"/release/{identity}").content == payload
@@ -93,24 +95,20 @@ class Person:
         return str(answer.headers["location"])
 
 
-def live(command: list[str], person: Person, seconds: float, *, early: bool) -> None:
-    """One life of the program, `seconds` long from its start (`early`) or from when it is ready."""
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as client:
+def live(command: list[str], person: Person) -> None:
+    """One life of the program, until it reaches the step at which it dies."""
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=killing.ENVIRONMENT
+    ) as client:
         assert client.stderr is not None
-        killer = threading.Timer(seconds, client.kill)
         try:
-            if early:
-                killer.start()
             said = client.stderr.readline()
-            if not early:
-                killer.start()
-            if said:
-                person.use(said.split()[-1])
-        except httpx.TransportError:
-            pass
+            if "open http" in said:  # else it died before it was ready
+                with suppress(httpx.TransportError):
+                    person.use(said.split()[-1])
+            assert client.wait(PATIENCE) == -signal.SIGKILL, "it ended by itself"
         finally:
-            killer.join()
-        assert client.wait() == -signal.SIGKILL, "it ended by itself"
+            client.kill()
 
 
 def due(folder: Path) -> set[str]:
@@ -123,8 +121,20 @@ def due(folder: Path) -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "moments",
+    [
+        MOMENTS,
+        pytest.param([str(k) for k in range(1, 900, 6)], marks=pytest.mark.soak),
+    ],
+    ids=["some steps", "every sixth step"],
+)
 def test_killed_while_the_pages_are_used(
-    tmp_path: Path, films: Catalogue, served: Served, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    films: Catalogue,
+    served: Served,
+    monkeypatch: pytest.MonkeyPatch,
+    moments: Sequence[str],
 ) -> None:
     folder, put = tmp_path / "client", releases.put
     arrived: list[tuple[Rows, set[str]]] = []
@@ -135,12 +145,11 @@ def test_killed_while_the_pages_are_used(
         return put(connection, rows, **options)
 
     monkeypatch.setattr(releases, "put", note)
-    program = Path(sys.executable).with_name("epicrec")
-    command = [str(program), "client", "--folder", str(folder), "--server", served.url]
-    person, rng = Person(films), random.Random(5)
-    for number in range(KILLS):
-        live([*command, "--port", "0"], person, rng.uniform(0, 1.5), early=number % 4 == 3)
-    assert len(person.sent) >= KILLS // 3, "the kills left time for some releases"
+    program = ["client", "--folder", str(folder), "--server", served.url, "--port", "0"]
+    person = Person(films)
+    for moment in moments:
+        live([sys.executable, killing.__file__, moment, *program], person)
+    assert len(person.sent) > 2, "the kills left room for some releases"
 
     device = Device(folder, films, server=served.url)
     stored = {one.id: one for one in device.releases.all()}

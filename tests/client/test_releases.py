@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import random
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +26,7 @@ from epicrec.data import Catalogue
 from epicrec.errors import BudgetExceededError, InputError
 from epicrec.perturb import SEpicRec
 from epicrec.perturb.levels import ALL, NO, PERTURBED
+from killing import ENVIRONMENT
 
 
 def ids_with(films: Catalogue, category: str, n: int) -> list[str]:
@@ -297,12 +298,13 @@ def test_a_crash_at_each_step(
 
 
 CHILD = """
-import os, signal, sys, time
+import os, sys
 from pathlib import Path
 from epicrec.client.choice import Choice
 from epicrec.client.device import Device
 from epicrec.client.matching import Matcher
 from epicrec.data.datasets import load_catalogue
+from killing import kill_at
 
 folder, url, phrase = Path(sys.argv[1]), sys.argv[2], sys.argv[3] or None
 films = load_catalogue("films")
@@ -312,7 +314,11 @@ choice.perturber(films).release(ids[:9], choice.levels(films))  # compiled befor
 matcher = Matcher(films)
 
 
-def live(out):
+def say(*words):
+    print(*words, flush=True)
+
+
+def live():
     device = Device(folder, films, server=url, passphrase=phrase)
     device._matcher = matcher
     device.choose(choice)
@@ -324,32 +330,48 @@ def live(out):
         batch = device.read_file("NetflixViewingHistory.csv", f"Title,Date\\n{rows}".encode(), {})
         if isinstance(batch, int):
             entered = device.history.keep(batch, {})
-            os.write(out, f"kept {batch} {entered}\\n".encode())
+            say("kept", batch, entered)
         stored = device.draw(scheduled=True)
-        os.write(out, f"drawn {stored.id}\\n".encode())
+        say("drawn", stored.id)
         device.send(stored.id)
-        os.write(out, f"sent {stored.id}\\n".encode())
+        say("sent", stored.id)
         k += 3
 
 
 for line in sys.stdin:
     child = os.fork()
     if child == 0:
-        live(sys.stdout.fileno())
-    time.sleep(float(line))
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    os.write(sys.stdout.fileno(), b"killed\\n")
+        try:
+            kill_at(line, lambda what: say("killed", what))
+            live()
+        finally:
+            os._exit(1)
+    say("over", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
+
+MOMENTS = (
+    "1", "COMMIT 1", "COMMIT 2", "COMMIT 3", "COMMIT 4", "COMMIT 5", "COMMIT 6", "ftruncate 1",
+    "write 1", "fsync 1", "fsync 2", "UPDATE 1", "request 1", "request 2", "request 3", "answer 1",
+    "answer 2", "COMMIT 20", "answer 7",
+)  # fmt: skip
+"""Around each change of the store, the ledger and the server, and in the middle of later rounds."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kills", "phrase"), [(50, ""), (15, "under a passphrase")])
-def test_kill_at_random_moments(
-    tmp_path: Path, films: Catalogue, served: Served, kills: int, phrase: str
+@pytest.mark.parametrize(
+    ("moments", "phrase"),
+    [
+        (MOMENTS, ""),
+        (("COMMIT 3", "write 1", "replace 2", "COMMIT 20", "answer 4"), "under a passphrase"),
+        pytest.param([str(k) for k in range(1, 301)], "", marks=pytest.mark.soak),
+        pytest.param([str(k) for k in range(1, 101)], "a passphrase", marks=pytest.mark.soak),
+    ],
+    ids=["plain", "sealed", "plain at every step", "sealed at every step"],
+)
+def test_killed_at_any_step(
+    tmp_path: Path, films: Catalogue, served: Served, moments: Sequence[str], phrase: str
 ) -> None:
     """While a client imports, keeps, draws and sends: kill -9, again and again."""
-    rng = random.Random(8)
     folder = tmp_path / "d"
     if phrase:
         store = Store(folder)
@@ -358,20 +380,21 @@ def test_kill_at_random_moments(
     said: list[list[str]] = []
     with subprocess.Popen(
         [sys.executable, "-c", CHILD, str(folder), served.url, phrase],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT,
     ) as parent:  # fmt: skip
         assert parent.stdin is not None
         assert parent.stdout is not None
-        for _ in range(kills):
-            parent.stdin.write(f"{rng.uniform(0, 0.4 if not phrase else 0.8):.4f}\n")
+        for moment in moments:
+            parent.stdin.write(f"{moment}\n")
             parent.stdin.flush()
-            while (line := parent.stdout.readline().split())[0] != "killed":
+            while (line := parent.stdout.readline().split())[0] != "over":
                 said.append(line)
+            assert line == ["over", str(-signal.SIGKILL)], f"it ended by itself before {moment}"
     device = Device(folder, films, server=served.url, passphrase=phrase or None)
     stored = {one.id: one for one in device.releases.all()}
-    assert len(stored) >= 0.4 * kills, "the kills left time for some releases"
     assert {line[1] for line in said if line[0] == "drawn"} <= set(stored), "nothing is lost"
     sent = {line[1] for line in said if line[0] == "sent"}
+    assert len(sent) > 2, "the kills left room for some"
     assert {one.state for one in stored.values() if one.id in sent} <= {"sent"}
     batches = {batch.id: batch.films for batch in device.history.batches()}
     for line in said:

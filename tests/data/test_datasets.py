@@ -132,6 +132,7 @@ def test_named_by_environment(folder, monkeypatch) -> None:
 
 
 @pytest.mark.realdata
+@pytest.mark.soak
 def test_netflix_loads_in_three_gigabytes(real_data) -> None:
     code = (
         "import resource; from epicrec.data import load_dataset;"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -216,13 +215,11 @@ def test_debiasing_pays(latest: Dataset) -> None:
 
 
 @pytest.mark.realdata
-@pytest.mark.slow
-def test_ml_1m_is_fast(real_data: Path) -> None:
+@pytest.mark.soak
+def test_at_a_million_ratings_privacy_costs_little(real_data: Path) -> None:
     dataset = load_dataset(real_data / "ml-1m")
-    start = time.perf_counter()
     ours = evaluate_yang("pcc", dataset, epsilon=1.0, seeds=1).metrics
     plain = evaluate_yang("pcc", dataset, seeds=1).metrics
-    assert time.perf_counter() - start < 40  # 20 s, and room for a busy machine
     assert ours["mae"] <= 1.02 * plain["mae"]
 
 

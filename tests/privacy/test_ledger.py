@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import threading
-import time
 from itertools import chain
 from math import exp
 
@@ -16,6 +14,7 @@ import pytest
 from epicrec.errors import BudgetExceededError, InputError
 from epicrec.privacy import Guarantee, Ledger, gaussian_epsilon, gaussian_guarantee
 from epicrec.privacy.ledger import LedgerDamagedError
+from killing import ENVIRONMENT, NEVER
 
 
 def pure(epsilon, unit="item", relation="add or remove one", **fields):
@@ -189,7 +188,9 @@ SPENDER = """
 import sys
 from epicrec.privacy import Guarantee, Ledger
 from epicrec.errors import BudgetExceededError
-path, name, limit, count = sys.argv[1:]
+from killing import kill_at
+path, name, limit, count, moment = sys.argv[1:]
+kill_at(moment)
 ledger = Ledger(path, limit_epsilon=float(limit))
 guarantee = Guarantee(epsilon=1.0, unit="item", relation="add or remove one")
 for number in range(int(count)):
@@ -201,30 +202,38 @@ for number in range(int(count)):
 """
 
 
-def start(file, name, limit, count):
+def start(file, name, limit, count, moment=NEVER):
     return subprocess.Popen(
-        [sys.executable, "-c", SPENDER, str(file), name, str(limit), str(count)],
+        [sys.executable, "-c", SPENDER, str(file), name, str(limit), str(count), moment],
         stdout=subprocess.PIPE,
         text=True,
+        env=ENVIRONMENT,
     )
 
 
-def test_no_acknowledged_entry_is_lost_when_killed(file):
-    rng = random.Random(1)
+@pytest.mark.parametrize(
+    "moments",
+    [
+        ("fsync 1", "ftruncate 3", "write 1", "write 4", "fsync 9"),
+        pytest.param([str(step) for step in range(1, 101)], marks=pytest.mark.soak),
+    ],
+    ids=["some steps", "a hundred steps"],
+)
+def test_no_acknowledged_entry_is_lost_when_killed(file, moments):
+    """At most the one in flight is recorded beside them."""
     acknowledged = []
-    for attempt in range(8):
-        process = start(file, f"run{attempt}", 1e9, 10**6)
-        first = process.stdout.readline()
-        time.sleep(rng.uniform(0, 0.05))
-        os.kill(process.pid, signal.SIGKILL)
-        rest = process.stdout.read()
-        process.wait()
-        process.stdout.close()
-        acknowledged += [line for line in (first + rest).split("\n") if line]
-    recorded = [entry.about for entry in Ledger(file, limit_epsilon=1.0).entries()]
-    assert len(acknowledged) >= 8
-    assert set(acknowledged) <= set(recorded)
-    assert len(recorded) <= len(acknowledged) + 8  # at most the one in flight at each kill
+    for moment in moments:
+        process = start(file, f"at {moment},", 1e9, 10**6, moment)
+        said, _ = process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        before = len(acknowledged)
+        acknowledged += said.split("\n")[:-1]
+        recorded = [entry.about for entry in Ledger(file, limit_epsilon=1.0).entries()]
+        assert recorded[:before] == acknowledged[:before], "in their order, once"
+        assert recorded[: len(acknowledged)] == acknowledged
+        assert len(recorded) <= len(acknowledged) + 1
+        acknowledged = recorded  # from now on it is there
+    assert len(acknowledged) > len(moments)
 
 
 def test_processes_share_one_limit(file):

@@ -178,7 +178,7 @@ def test_forked_children_differ():
     children = [context.Process(target=_draw_in_child, args=(queue,)) for _ in range(3)]
     for child in children:
         child.start()
-    drawn = [queue.get(timeout=30) for _ in children] + [integer_gaussian(20, 1e9).tolist()]
+    drawn = [queue.get(timeout=600) for _ in children] + [integer_gaussian(20, 1e9).tolist()]
     for child in children:
         child.join()
     assert len({tuple(row) for row in drawn}) == 4

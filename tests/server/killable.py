@@ -1,7 +1,9 @@
-"""Starts a server, and a training beside it, at each line on stdin; kills both at the next.
+"""Starts a server, and a training beside it, at each line on stdin; says when both are dead.
 
-Everything is imported once and each life is a fork, so that fifty take seconds. The processes are
-otherwise as real as any: they listen, write, sync, and die by SIGKILL.
+A line says at which step (see killing.py) which of the two dies: "server COMMIT 7", "training 40".
+The other is killed with it. Everything is imported once and each life is a fork, so that hundreds
+take minutes. The processes are otherwise as real as any: they listen, write, sync, and die by
+SIGKILL.
 """
 
 from __future__ import annotations
@@ -10,42 +12,49 @@ import json
 import os
 import signal
 import sys
-import time
+from collections.abc import Callable
 
 import implicit.cpu.als  # noqa: F401
 
 from epicrec.server import Settings
 from epicrec.server.main import make_server
 from epicrec.server.training import fit, job, publish  # noqa: F401
+from killing import NEVER, kill_at
 
 
-def child(work: object) -> int:
+def child(work: Callable[[], None], moment: str) -> int:
     pid = os.fork()
     if pid:
         return pid
     try:
-        work()  # type: ignore[operator]
+        kill_at(moment)
+        work()
     finally:
-        os._exit(0)
+        os._exit(1)
 
 
 def main() -> None:
     settings = Settings(**json.loads(sys.argv[1]))
 
+    def serve() -> None:
+        make_server(settings).run()
+
     def train() -> None:
         while True:
             job.run("train", settings)
-            time.sleep(0.1)
 
     for line in sys.stdin:
-        if line.strip() == "start":
-            alive = [child(make_server(settings).run), child(train)]
-            print("started", flush=True)
-        else:
-            for pid in alive:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-            print("killed", flush=True)
+        who, _, moment = line.strip().partition(" ")
+        alive = {
+            child(work, moment if name == who else NEVER): name
+            for name, work in (("server", serve), ("training", train))
+        }
+        first, status = os.wait()
+        name = alive.pop(first)
+        for pid in alive:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        print(name, os.waitstatus_to_exitcode(status), flush=True)
 
 
 main()

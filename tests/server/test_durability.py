@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import random
+import select
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from epicrec.server import serve
+from epicrec.data.datasets import load_catalogue
+from epicrec.server import Settings, serve
+from epicrec.server.store import people
+from epicrec.server.store.database import Database
 from epicrec.server.training import lists
-from server.conftest import ADMIN, _free_port
+from killing import ENVIRONMENT
+from server.conftest import ADMIN, PATIENCE, _free_port
 
-KILLS = 50
+MOMENTS = (
+    "training 30", "server COMMIT 9", "server INSERT 30", "server 7", "training replace 6",
+    "server COMMIT 30", "server 1000", "training fsync 2", "training 200",
+)  # fmt: skip
 WRITERS = 4
 ROWS = 6
 
@@ -31,7 +42,7 @@ class Line:
     """A connection to the server: plain and light, since hundreds are made."""
 
     def __init__(self, port: int, secret: str = "") -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         self.headers = {"X-API-Key": secret, "Content-Type": "application/json"}
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
@@ -79,16 +90,6 @@ class Writer(threading.Thread):
             self.acknowledged = number
 
 
-def wait_until_ready(port: int) -> None:
-    for _ in range(2000):
-        try:
-            if ask_once(port, "GET", "/api/health/ready")[0] == 200:
-                return
-        except Gone:
-            time.sleep(0.01)
-    raise AssertionError("the server did not come back")
-
-
 def ask_once(port: int, method: str, path: str, secret: str = "") -> tuple[int, Any]:
     line = Line(port, secret)
     try:
@@ -97,8 +98,87 @@ def ask_once(port: int, method: str, path: str, secret: str = "") -> tuple[int, 
         line.connection.close()
 
 
+def accounts(settings: dict[str, Any]) -> list[tuple[list[str], str, str]]:
+    """For each writer some films, a user's id and the secret."""
+    films = load_catalogue("films").item_ids.tolist()
+    database, rng = Database(Settings(**settings).database_url), random.Random(0)
+    with database.writing() as connection:
+        made = [people.register(connection) for _ in range(WRITERS)]
+    database.stop()
+    return [(rng.sample(films, ROWS), one.UserId, one.Secret) for one in made]
+
+
+class Nursery:
+    """The process of killable.py, and what it says."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).parent / "killable.py"), json.dumps(settings)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            start_new_session=True, env=ENVIRONMENT,
+        )  # fmt: skip
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._in, self._out = self._process.stdin, self._process.stdout
+
+    def start(self, moment: str) -> None:
+        """A life that ends at this moment."""
+        self._in.write(f"{moment}\n".encode())
+        self._in.flush()
+
+    def is_over(self, seconds: float = 0.0) -> bool:
+        return bool(select.select([self._out], [], [], seconds)[0])
+
+    def end(self) -> str:
+        """Wait for the end of the life; who died, and how."""
+        assert self.is_over(PATIENCE), "the step is never reached"
+        return self._out.readline().decode().strip()
+
+    def close(self) -> None:
+        os.killpg(self._process.pid, signal.SIGKILL)  # with the life that may go on
+        self._process.wait()
+        self._in.close()
+        self._out.close()
+
+
+def check(port: int, writer: Writer) -> None:
+    """The writer's release on the server is whole, and no older than the last acknowledged one."""
+    least = writer.acknowledged
+    _, rows = ask_once(port, "GET", f"/api/user/{writer.user_id}/feedback", writer.secret)
+    if not rows:
+        assert least == 0
+        return
+    assert len(rows) == ROWS
+    [found] = {row["Comment"] for row in rows}
+    assert {row["Value"] for row in rows} == {float(found.split()[1])}
+    assert least <= int(found.split()[1]) <= writer.sent
+
+
+def look(port: int, nursery: Nursery, writers: list[Writer]) -> int:
+    """Check every writer once in this life, if it lasts long enough; how many were checked."""
+    checked = 0
+    while checked < len(writers) and not nursery.is_over():
+        try:
+            check(port, writers[checked])
+            checked += 1
+        except Gone:
+            time.sleep(0.01)
+    return checked
+
+
 @pytest.mark.slow
-def test_fifty_kills_under_load(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "moments",
+    [
+        MOMENTS,
+        pytest.param(
+            [f"{'training' if k % 3 == 0 else 'server'} {3 * k}" for k in range(1, 301)],
+            marks=pytest.mark.soak,
+        ),
+    ],
+    ids=["some steps", "hundreds of steps"],
+)
+def test_killed_under_load(tmp_path: Path, moments: Sequence[str]) -> None:
     folder, port = tmp_path / "server", _free_port()
     settings = {
         "data": str(folder), "http": True, "port": port, "admin_key": ADMIN,
@@ -106,72 +186,27 @@ def test_fifty_kills_under_load(tmp_path: Path) -> None:
         "registrations_per_hour": 10_000, "requests_per_minute": 1_000_000,
     }  # fmt: skip
     serve(check=True, catalogue="films", **settings)  # filled once, so that each start is quick
-    rng = random.Random(0)
-    nursery = subprocess.Popen(
-        [sys.executable, str(Path(__file__).parent / "killable.py"), json.dumps(settings)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    assert nursery.stdin is not None
-    assert nursery.stdout is not None
-
-    def say(word: str) -> None:
-        nursery.stdin.write(word + "\n")
-        nursery.stdin.flush()
-        assert nursery.stdout.readline().strip()
-
-    writers: list[Writer] = []
-    trainings = 0
+    writers = [Writer(port, *account) for account in accounts(settings)]
+    trainings, checked = 0, 0
+    nursery = Nursery(settings)
     try:
-        say("start")
-        wait_until_ready(port)
-        for _ in range(WRITERS):
-            _, made = ask_once(port, "POST", "/api/register")
-            _, page = ask_once(port, "GET", "/api/items?n=100", made["Secret"])
-            chosen = [item["ItemId"] for item in rng.sample(page["Items"], ROWS)]
-            writers.append(Writer(port, chosen, made["UserId"], made["Secret"]))
         for writer in writers:
             writer.start()
-        for _ in range(KILLS):
-            time.sleep(rng.uniform(0.02, 0.4))
-            say("kill")
-            acknowledged = [writer.acknowledged for writer in writers]
+        for moment in moments:
+            nursery.start(moment)
+            checked += look(port, nursery, writers)
+            assert nursery.end() == f"{moment.split()[0]} {-signal.SIGKILL}"
             number = lists.current(folder / "models")
             if number is not None:
                 lists.Lists.open(folder / "models" / str(number))
+                assert trainings <= number
                 trainings = number
-            say("start")
-            wait_until_ready(port)
-            for writer, least in zip(writers, acknowledged, strict=True):
-                path = f"/api/user/{writer.user_id}/feedback"
-                _, rows = ask_once(port, "GET", path, writer.secret)
-                if not rows:
-                    assert least == 0
-                    continue
-                assert len(rows) == ROWS
-                [found] = {row["Comment"] for row in rows}  # one release, whole
-                assert {row["Value"] for row in rows} == {float(found.split()[1])}
-                assert least <= int(found.split()[1]) <= writer.sent
+        nursery.start("neither")
+        assert look(port, nursery, writers) == WRITERS, "the last life is there to be looked at"
     finally:
         for writer in writers:
             writer.stop.set()
-        nursery.stdin.close()
-        nursery.kill()
-        nursery.wait()
-        nursery.stdout.close()
-        _end_children(port)
-    assert sum(writer.acknowledged for writer in writers) > KILLS  # there was load
-    assert trainings > 3  # and there were models to swap
-
-
-def _end_children(port: int) -> None:
-    """The nursery's last server and training outlive it; end exactly these."""
-    import os
-    import signal
-
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = entry.read_bytes()
-        except OSError:
-            continue
-        if b"killable.py" in command and str(port).encode() in command:
-            os.kill(int(entry.parent.name), signal.SIGKILL)
+        nursery.close()
+    assert checked > WRITERS
+    assert sum(writer.acknowledged for writer in writers) > len(moments)  # there was load
+    assert trainings > 1  # and there were models to swap

@@ -12,7 +12,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from server.conftest import ADMIN, Client, Running, running
+from server.conftest import ADMIN, PATIENCE, Client, Running, running
 
 SQL = [
     "'; DROP TABLE users; --",
@@ -59,7 +59,7 @@ def test_schemathesis_finds_no_5xx(target: Running) -> None:
         def attack(case: schemathesis.Case) -> None:
             nonlocal tried
             tried += 1
-            answer = case.call(headers={"X-API-Key": ADMIN}, timeout=30)
+            answer = case.call(headers={"X-API-Key": ADMIN}, timeout=PATIENCE)
             assert answer.status_code < 500, (case.method, case.path, answer.text)
 
         attack()
@@ -177,7 +177,7 @@ def _send_large(target: Running, user: Client, path: str, *, chunked: bool) -> N
     if chunked:
         piece = b"%x\r\n%s\r\n" % (len(piece), piece)
     answer = b""
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
         connection.sendall(head.encode())
         try:
             for _ in range(100):

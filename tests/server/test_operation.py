@@ -6,10 +6,10 @@ import json
 import os
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
@@ -24,7 +24,7 @@ from epicrec.server.api.limits import Limit
 from epicrec.server.store import people, schema
 from epicrec.server.store.database import Database
 from epicrec.server.tls import development_certificate
-from server.conftest import ADMIN, _free_port, running
+from server.conftest import ADMIN, PATIENCE, _free_port, running, wait_for
 
 # ---- settings -----------------------------------------------------------------------------
 
@@ -151,12 +151,12 @@ def test_coming_back_counts_as_seen(tmp_path: Path) -> None:
         with serving.service.database.writing() as connection:
             connection.execute(update(schema.users).values(seen_day=people.today() - 31))
         user.get("/api/items")
-        for _ in range(100):
+
+        def is_noted() -> bool:
             with serving.service.database.reading() as connection:
-                if people.counts(connection)["users_seen_in_7_days"] == 1:
-                    return
-            time.sleep(0.02)
-    pytest.fail("the visit was not noted")
+                return people.counts(connection)["users_seen_in_7_days"] == 1
+
+        wait_for(is_noted)
 
 
 # ---- TLS ----------------------------------------------------------------------------------
@@ -252,19 +252,20 @@ def test_sigterm_ends_it_cleanly_and_logs_are_json(tmp_path: Path) -> None:
         env=os.environ | environment, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        for _ in range(600):
-            try:
-                user = httpx.post(f"http://127.0.0.1:{port}/api/register").json()
-                break
-            except httpx.TransportError:
-                time.sleep(0.05)
+
+        def listens() -> bool:
+            with socket.socket() as probe:
+                return server.poll() is not None or probe.connect_ex(("127.0.0.1", port)) == 0
+
+        wait_for(listens)
+        user = httpx.post(f"http://127.0.0.1:{port}/api/register", timeout=PATIENCE).json()
         key = (tmp_path / "server" / "admin.key").read_text().strip()
         listed = httpx.get(f"http://127.0.0.1:{port}/api/users", headers={"X-API-Key": key})
         assert listed.json()["Users"][0]["UserId"] == user["UserId"]
         assert (tmp_path / "server" / "admin.key").stat().st_mode & 0o777 == 0o600
     finally:
         server.send_signal(signal.SIGTERM)
-        _, written = server.communicate(timeout=30)
+        _, written = server.communicate(timeout=PATIENCE)
     said = [line for line in written.splitlines() if not line.startswith("{")]
     assert len(said) == 2  # where it listens, where the key is
     events = [json.loads(line) for line in written.splitlines() if line.startswith("{")]

@@ -287,15 +287,11 @@ def test_published_groups_are_not_kept_up_to_date(viewers: Ratings) -> None:
 
 @pytest.mark.realdata
 @pytest.mark.slow
-def test_alteregos_of_a_million_ratings_take_less_than_a_second(real_data: Any) -> None:
-    import time
-
+def test_alteregos_of_a_million_ratings(real_data: Any) -> None:
     data = load_dataset(real_data / "ml-1m")
     model = D2PItems(epsilon=3.0, catalogue=data.catalogue)
     channel, _ = model._law(data.ratings.as_history())
-    start = time.process_time()
     alteregos = alterego_matrix(
         data.ratings, channel.draw(data.ratings.items), data.ratings.n_items
     )
-    assert time.process_time() - start < 1.0
     assert alteregos.sum() == len(data.ratings)

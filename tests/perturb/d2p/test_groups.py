@@ -81,7 +81,7 @@ def test_lambda_hides_a_category() -> None:
 
 
 @pytest.mark.realdata
-@pytest.mark.slow
+@pytest.mark.soak
 def test_groups_of_netflix_need_no_square_matrix(real_data: Any) -> None:
     import tracemalloc
 
