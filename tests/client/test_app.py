@@ -73,7 +73,7 @@ def test_an_unknown_certificate_is_shown_then_pinned(tmp_path: Path) -> None:
         pem, fingerprint = shown_certificate(own.url)
         assert fingerprint in asked.text
         with pytest.raises(UntrustedError):
-            pages.device.registered()
+            pages.device.accounts.registered()
         trusted = pages.http.post("/server", data={"url": own.url, "certificate": pem})
         assert "The server answers" in trusted.text
         pages.http.post("/example")

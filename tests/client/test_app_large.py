@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from client.conftest import PATIENCE, Pages, serving, showing
-from epicrec.client import device as devices
+from epicrec.client import for_you
 from epicrec.client.matching import Matcher
 from epicrec.data import Catalogue, Ratings
 
@@ -138,17 +138,17 @@ def test_rows_are_ranked_anew_only_after_a_change(
     large: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranked: list[int] = []
-    rows_of = devices.rows_of
+    rows_of = for_you.rows_of
 
     def counting(*given: Any, **named: Any) -> Any:
         ranked.append(1)
         return rows_of(*given, **named)
 
-    monkeypatch.setattr(devices, "rows_of", counting)
-    large.device.not_interested("film-03990")
+    monkeypatch.setattr(for_you, "rows_of", counting)
+    large.device.shelf.not_interested("film-03990")
     for _ in range(3):
         assert large.http.get("/for-you").status_code == 200
     assert len(ranked) == 1
-    large.device.not_interested("film-03991")
+    large.device.shelf.not_interested("film-03991")
     large.http.get("/for-you")
     assert len(ranked) == 2

@@ -193,7 +193,7 @@ def test_everything_works_without_script(pages: Pages, chromium: Any) -> None:
     assert page.locator(".film").count() > 50
     page.get_by_text("Why this").first.click()
     press(page, "Not interested")
-    assert len(pages.device.unwanted()) == 1
+    assert len(pages.device.shelf.unwanted()) == 1
     page.goto(f"{pages.url}/sources")
     page.set_input_files("#file", {
         "name": "h.csv", "mimeType": "text/csv",
@@ -230,7 +230,7 @@ def long_work(device: Device, result: Any = None) -> Iterator[None]:
 
 
 def test_progress_moves_in_place_and_the_page_goes_on(pages: Pages, chromium: Any) -> None:
-    batch = pages.device.read_file("h.csv", b"Title,Date\nHeat,5/31/2024\n", {})
+    batch = pages.device.reading.file("h.csv", b"Title,Date\nHeat,5/31/2024\n", {})
     page = chromium.new_page()
     page.goto(pages.address)
     with long_work(pages.device, batch):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from client.conftest import Served
-from epicrec.client.device import Device, with_text_ids
+from epicrec.client.catalogues import with_text_ids
+from epicrec.client.device import Device
 from epicrec.client.ranking import best, blended_scores, model_scores, popularity_of, rows_of
 from epicrec.data import Catalogue, Ratings
 from epicrec.models import model_class
@@ -101,9 +102,9 @@ def test_the_model_is_used_when_there_is_one(
     watched = set(device.history.items())
     best_one = with_model.rows[0].cards[0].item_id
     assert best_one not in watched
-    device.not_interested(best_one)
+    device.shelf.not_interested(best_one)
     assert best_one not in {c.item_id for row in device.for_you().rows for c in row.cards}
-    device.not_interested(best_one, wanted=True)
+    device.shelf.not_interested(best_one, wanted=True)
     assert device.for_you().rows[0].cards[0].item_id == best_one
     device.close()
     plain = Device(tmp_path / "b", films, server=served.url)
@@ -136,9 +137,9 @@ def test_a_model_replaced_on_the_way_is_refused(
         assert "damaged" in device.refresh()
     finally:
         file.write_bytes(content)
-    assert device.model() is None
+    assert device.published.model() is None
     assert device.refresh() == ""
-    assert device.model() is not None
+    assert device.published.model() is not None
     device.close()
 
 

@@ -81,7 +81,7 @@ def test_each_film_enters_one_draw(device: Device, films: Catalogue) -> None:
 
 def test_two_draws_at_once_share_no_film(device: Device) -> None:
     device.example()
-    device.registered()
+    device.accounts.registered()
     with ThreadPoolExecutor(4) as pool:
         drawn = list(pool.map(lambda _: device.draw().id, range(4)))
     assert len(set(drawn)) == 1
@@ -217,7 +217,7 @@ def test_another_account_gets_the_same_films(device: Device, served: Served) -> 
     device.example()
     stored = device.draw()
     device.send(stored.id)
-    device.forget_there()
+    device.accounts.forget()
     with pytest.raises(InputError, match="look at it again"):
         device.send(stored.id)
     again = device.send(stored.id)
@@ -320,14 +320,14 @@ def say(*words):
 
 def live():
     device = Device(folder, films, server=url, passphrase=phrase)
-    device._matcher = matcher
+    device.reading._matcher = matcher
     device.choose(choice)
     k = device.history.count()
     while True:
         for stored in device.releases.unsent():
             device.send(stored.id)
         rows = "\\n".join(f'"{films.titles[j]}",5/31/2024' for j in range(k % 500, k % 500 + 6))
-        batch = device.read_file("NetflixViewingHistory.csv", f"Title,Date\\n{rows}".encode(), {})
+        batch = device.reading.file("netflix.csv", f"Title,Date\\n{rows}".encode(), {})
         if isinstance(batch, int):
             entered = device.history.keep(batch, {})
             say("kept", batch, entered)

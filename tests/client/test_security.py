@@ -107,7 +107,7 @@ def test_certificates_are_verified_and_pinned(tmp_path: Path, films: Catalogue) 
             assert remote.register().Secret
             remote.close()
         device = Device(tmp_path / "d", films, server=served.url, certificate=pem)
-        assert device.registered()["user_id"]
+        assert device.accounts.registered()["user_id"]
     with serving(tmp_path / "two", http=False) as other:
         impostor = Remote(other.url, certificate=pem)
         with pytest.raises(UntrustedError):

@@ -42,7 +42,7 @@ def client(folder: Path, films: Catalogue, passphrase: str | None = None) -> dic
     with closing(Device(folder, films, passphrase=passphrase, dial=nobody_there)) as device:
         history, sent = device.history, device.releases.all()
         items = history.items()
-        fetched = device.model()
+        fetched = device.published.model()
         spent = ledger(folder / "ledger.jsonl", limit_epsilon=device.ledger.limit_epsilon)
         return {
             "items": items,
@@ -53,7 +53,7 @@ def client(folder: Path, films: Catalogue, passphrase: str | None = None) -> dic
             "drafts": [asdict(d) for batch in history.batches() for d in history.drafts(batch.id)],
             "answers": history.answers(),
             "evidence": list(history.evidence),
-            "unwanted": device.unwanted(),
+            "unwanted": device.shelf.unwanted(),
             "choice": device.choice.to_dict(),
             "limit": device.ledger.limit_epsilon,
             "schedule": device.store.setting("schedule"),

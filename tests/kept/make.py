@@ -167,8 +167,8 @@ def _make_client(folder: Path, films: Catalogue, url: str) -> None:
         device.choose(Choice(strength="strongest"))
         device.draw(everything=True)
         device.history.add(ids[24:28])
-        device.not_interested(ids[-1])
-        device.not_interested(ids[-2])
+        device.shelf.not_interested(ids[-1])
+        device.shelf.not_interested(ids[-2])
         _draw_and_stop(device)
         device.history.add(ids[28:30])
         device.choose(_mixed(films))
@@ -180,7 +180,7 @@ def _import_files(device: Device, ids: list[str]) -> None:
     for at, item in enumerate(ids[30:33]):
         year = int(films.years[films.positions([item])[0]])
         text = OWN_CSV.format(films.title_of(item), year)
-        batch = device.read_file("mine.csv", text.encode(), {})
+        batch = device.reading.file("mine.csv", text.encode(), {})
         assert isinstance(batch, int)
         if at == 0:
             open_rows = [d.row for d in device.history.drafts(batch) if d.item_id is None]

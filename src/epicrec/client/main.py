@@ -78,18 +78,14 @@ def open_state(
     folder: Path, *, server: str = "", certificate: Path | None = None, catalogue: str = "films"
 ) -> State:
     """The device, or, where its history is under a passphrase, the way to open it."""
-    from epicrec.client.device import Device, with_text_ids
+    from epicrec.client.catalogues import read_catalogue, with_text_ids
+    from epicrec.client.device import Device
     from epicrec.client.store import LockedError
     from epicrec.client.web import State
     from epicrec.data import EMBEDDED
     from epicrec.data.datasets import load_catalogue
 
-    if catalogue == EMBEDDED:
-        films = load_catalogue(EMBEDDED)
-    else:
-        from epicrec.client.catalogues import read_catalogue
-
-        films = read_catalogue(catalogue)
+    films = load_catalogue(EMBEDDED) if catalogue == EMBEDDED else read_catalogue(catalogue)
     films = with_text_ids(films)
     try:
         trusted = certificate.read_text("utf-8") if certificate else ""

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from epicrec.client.device import Device, with_text_ids
+from epicrec.client.catalogues import with_text_ids
+from epicrec.client.device import Device
 from epicrec.client.ranking import best, popularity_of
 from epicrec.data import EMBEDDED, Catalogue, Dataset, Ratings, load_dataset, split_per_user
 from epicrec.data.datasets import write_dataset
@@ -122,7 +123,7 @@ def measure(
                 report("clients rank", k, len(viewers))
                 watched = films.positions(viewer.items)
                 problem = device.refresh()
-                ranked, kept = device.for_you(n=N), device.model()
+                ranked, kept = device.for_you(n=N), device.published.model()
                 if kept is None:
                     raise EpicrecError(f"the server publishes no item model. {problem}")
                 note("popularity", best(popularity, watched, N))
@@ -148,7 +149,7 @@ def _shown(films: Catalogue, found: Any) -> npt.NDArray[np.int64]:
 def _listed(films: Catalogue, device: Device, viewer: Viewer) -> npt.NDArray[np.int64]:
     """The server's own order, without what was watched."""
     watched = set(viewer.items)
-    listed = [item for item in device.server_list() if item not in watched]
+    listed = [item for item in device.published.listed if item not in watched]
     at = films.positions(listed) if listed else np.zeros(0, np.int64)
     return at[at >= 0][:N]
 

@@ -29,7 +29,7 @@ def start(ask: Ask) -> Response:
         account=device.account,
         unsent=device.releases.unsent(),
         latest=device.releases.latest(),
-        has_example=device.has_example,
+        has_example=device.reading.has_example,
     )
 
 
@@ -45,7 +45,7 @@ def example(ask: Ask) -> Response:
 def history(ask: Ask) -> Response:
     device, text = ask.device, ask.query.get("q", "").strip()[:200]
     page = max(1, int(ask.query.get("page", "1"))) if ask.query.get("page", "1").isdecimal() else 1
-    found = [str(item) for item in device.matcher.search(text, 30)] if text else None
+    found = [str(item) for item in device.reading.matcher.search(text, 30)] if text else None
     if found is None:
         films = device.history.films(limit=_PAGE, offset=(page - 1) * _PAGE)
     else:
@@ -92,7 +92,7 @@ def fix(ask: Ask) -> Response:
         ask.say(f"Changed to {device.catalogue.title_of(right)}.")
         return to("/history")
     text = (ask.query.get("q", "") or device.catalogue.title_of(item))[:200]
-    found = [str(other) for other in device.matcher.search(text, 20) if str(other) != item]
+    found = [str(other) for other in device.reading.matcher.search(text, 20) if str(other) != item]
     return ask.page(
         "fix.html", film=about(device, item), q=text, others=[about(device, i) for i in found]
     )
@@ -121,7 +121,7 @@ def sources(ask: Ask) -> Response:
     device = ask.device
     profiles = [
         (profile, device.history.scanned_until(str(profile.database)))
-        for profile in device.profiles()
+        for profile in device.reading.profiles()
     ]
     return ask.page("sources.html", profiles=profiles)
 
@@ -131,7 +131,7 @@ def read_browsers(ask: Ask) -> Response:
     if not wanted:
         raise InputError("no browser is ticked; tick one, then read it")
     scan = bool(ask.field("scan"))
-    return _work(ask, "reading browsers", lambda: device.read_browsers(wanted, scan=scan))
+    return _work(ask, "reading browsers", lambda: device.reading.browsers(wanted, scan=scan))
 
 
 def upload(ask: Ask) -> Response:
@@ -142,7 +142,7 @@ def upload(ask: Ask) -> Response:
     name, data = ask.state.upload
     device = ask.device
     answers = {field.removeprefix("answer-"): values[0] for field, values in ask.form.items()}
-    return _work(ask, f"reading {name}", lambda: device.read_file(name, data, answers))
+    return _work(ask, f"reading {name}", lambda: device.reading.file(name, data, answers))
 
 
 def _work(ask: Ask, about_it: str, work: Callable[[], Any]) -> Response:

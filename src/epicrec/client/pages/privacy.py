@@ -132,10 +132,10 @@ def learned(ask: Ask) -> Response:
     sent = [stored for stored in device.releases.all() if stored.state == "sent"]
     items = device.history.items()
     watched = set(items)
-    titles = [str(item) for item in device.matcher.search(text, 12)] if text else items[:12]
+    titles = [str(item) for item in device.reading.matcher.search(text, 12)] if text else items[:12]
     held, problem = [], ""
     if "look" in ask.query and device.account and device.account["user_id"]:
-        remote = device.remote()
+        remote = device.accounts.dial()
         try:
             held = remote.feedback(device.account["user_id"])
         except RemoteError as error:

@@ -34,14 +34,14 @@ def for_you(ask: Ask) -> Response:
     return ask.page(
         "for_you.html", found=found, rows=rows, films=shown, compare=compare, category=category,
         watched=len(device.history.items()), account=device.account,
-        unwanted=[about(device, item) for item in device.unwanted()],
+        unwanted=[about(device, item) for item in device.shelf.unwanted()],
     )  # fmt: skip
 
 
 def not_interested(ask: Ask) -> Response:
     device, item = ask.device, ask.field("item_id")
     known(device, item)
-    device.not_interested(item, wanted=bool(ask.field("again")))
+    device.shelf.not_interested(item, wanted=bool(ask.field("again")))
     ask.say(f"{device.catalogue.title_of(item)}: noted, on this device only.")
     return to("/for-you")
 
@@ -66,7 +66,7 @@ def use_server(ask: Ask) -> Response:
     """Try the server; where nobody vouches for it, ask whether to trust what it shows."""
     device, url, pem = ask.device, ask.field("url"), ask.field("certificate")
     device.use_server(url, pem)
-    remote = device.remote()
+    remote = device.accounts.dial()
     try:
         remote.model_info()
     except UntrustedError:
@@ -127,7 +127,7 @@ def export_all(ask: Ask) -> Response:
 
 
 def forget_there(ask: Ask) -> Response:
-    ask.device.forget_there()
+    ask.device.accounts.forget()
     ask.say("The server was told to delete everything it holds of you, and confirmed it.")
     return to("/data")
 
