@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +24,7 @@ from epicrec.client.learned import category_views, title_odds
 from epicrec.client.releases import MOMENT, Releases
 from epicrec.client.remote import Remote, RemoteError
 from epicrec.client.schedule import due, run_due, set_schedule
-from epicrec.client.store import Store
+from epicrec.client.store import PLAIN, Store
 from epicrec.data import Catalogue
 from epicrec.errors import BudgetExceededError, InputError
 from epicrec.perturb import SEpicRec
@@ -357,6 +360,19 @@ MOMENTS = (
 """Around each change of the store, the ledger and the server, and in the middle of later rounds."""
 
 
+def in_sight_unrecorded(folder: Path, copy: Path) -> set[str]:
+    """Releases that a person could see by now though the ledger on the disk knows nothing."""
+    shutil.copytree(folder, copy)  # to open it mends it, which is for the program to do
+    with closing(sqlite3.connect(copy / PLAIN)) as db:
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+        query = "SELECT id FROM releases WHERE state <> 'drawn'"
+        seen = {identity for (identity,) in db.execute(query)} if "releases" in tables else set()
+    ledger = copy / "ledger.jsonl"
+    entered = ledger.read_text() if ledger.exists() else ""
+    shutil.rmtree(copy)
+    return {identity for identity in seen if identity not in entered}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("moments", "phrase"),
@@ -390,6 +406,8 @@ def test_killed_at_any_step(
             while (line := parent.stdout.readline().split())[0] != "over":
                 said.append(line)
             assert line == ["over", str(-signal.SIGKILL)], f"it ended by itself before {moment}"
+            if not phrase:
+                assert in_sight_unrecorded(folder, tmp_path / "copy") == set(), moment
     device = Device(folder, films, server=served.url, passphrase=phrase or None)
     stored = {one.id: one for one in device.releases.all()}
     assert {line[1] for line in said if line[0] == "drawn"} <= set(stored), "nothing is lost"

@@ -172,7 +172,7 @@ def look(port: int, nursery: Nursery, writers: list[Writer]) -> int:
     [
         MOMENTS,
         pytest.param(
-            [f"{'training' if k % 3 == 0 else 'server'} {3 * k}" for k in range(1, 301)],
+            [f"{'training' if k % 3 == 0 else 'server'} {6 * k}" for k in range(1, 151)],
             marks=pytest.mark.soak,
         ),
     ],

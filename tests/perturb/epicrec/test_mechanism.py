@@ -162,7 +162,7 @@ def test_the_default_shows_nothing_of_it():
             [2 * (2 in r.items) + (3 in r.items) for r in releases],
         ]
     for one, other in zip(found["with"], found["without"], strict=True):
-        assert audit_epsilon(one, other, confidence=0.999).holds(0.1)
+        assert audit_epsilon(one, other, confidence=0.999_999).holds(0.1)
 
 
 # ---- sensitivity over random catalogues and levels -------------------------------------------
@@ -336,7 +336,7 @@ def _audit(device: SEpicRec, runs: int = 12_000) -> float:
     from epicrec.privacy import audit_epsilon
 
     a, b = ([device.release(h) for _ in range(runs)] for h in ([1, 2], [2]))
-    return audit_epsilon(_loss(a), _loss(b), confidence=0.999).lower_bound
+    return audit_epsilon(_loss(a), _loss(b), confidence=0.999_999).lower_bound
 
 
 def test_audit_of_the_noisy_totals(monkeypatch):
