@@ -77,7 +77,8 @@ def evaluate(
         print_table(f"{method} on {result.data}, protocol {protocol}", [dict(result.metrics)])
         out.print(f"Guarantee: {result.guarantee}")
         spent = ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items())
-        out.print(f"Time: {spent}. Peak memory: {result.peak_rss_mb:,.0f} MB")
+        peak = "not known here" if result.peak_rss_mb is None else f"{result.peak_rss_mb:,.0f} MB"
+        out.print(f"Time: {spent}. Peak memory: {peak}")
 
     show(result.to_dict(), as_json, plain)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import resource
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy as np
 from epicrec.data import Dataset, Ratings, find, split_per_user, split_probe, split_random
 from epicrec.errors import InputError
 from epicrec.evaluate.metrics import list_metrics, rating_metrics
+from epicrec.machine import peak_memory
 from epicrec.models import PRIVATE, Recommender, model_class
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
@@ -30,9 +30,7 @@ class Evaluation:
     metrics: Mapping[str, Any]
     seconds: Mapping[str, float]
     settings: Mapping[str, Any] = field(default_factory=dict)
-    peak_rss_mb: float = field(
-        default_factory=lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    )
+    peak_rss_mb: float | None = field(default_factory=peak_memory)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON on the command line."""
@@ -43,7 +41,7 @@ class Evaluation:
             "guarantee": self.guarantee.to_dict(),
             "metrics": dict(self.metrics),
             "seconds": {name: round(value, 4) for name, value in self.seconds.items()},
-            "peak_rss_mb": round(self.peak_rss_mb, 1),
+            "peak_rss_mb": None if self.peak_rss_mb is None else round(self.peak_rss_mb, 1),
             "settings": dict(self.settings),
         }
 

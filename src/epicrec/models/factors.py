@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from os import sched_getaffinity
 from typing import Any
 
 import numba
@@ -27,6 +25,7 @@ from epicrec.models.spectrum import (
     rating_factors,
 )
 from epicrec.progress import report
+from epicrec.threads import in_threads
 
 USER_SPREAD = 0.3
 """Prior standard deviation, in stars, of a user's own mean beside what the factors say of it."""
@@ -190,11 +189,9 @@ def solve_users(histories: Ratings, residuals: Floats, factors: Floats, ridge: f
         return out
     cuts = np.searchsorted(histories.indptr, np.linspace(0, len(histories), 65)[1:-1])
     edges = [0, *np.unique(cuts).tolist(), histories.n_users]
-    with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
-        tasks = [(span[1], pool.submit(_solve_range, *solve, *span)) for span in pairwise(edges)]
-        for done, task in tasks:
-            task.result()
-            report("solving users", done, histories.n_users)
+    parts = in_threads(lambda span: _solve_range(*solve, *span), pairwise(edges))
+    for done, _ in zip(edges[1:], parts, strict=True):
+        report("solving users", done, histories.n_users)
     return out
 
 

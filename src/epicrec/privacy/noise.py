@@ -10,10 +10,8 @@ With a `seed` the key is a hash of it: the noise is then repeatable and therefor
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from math import isfinite
 from typing import Any
@@ -25,6 +23,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from epicrec.errors import InputError
 from epicrec.privacy._sampler import Law, add_draws, exact_attempt, fixed_point, law
+from epicrec.threads import in_threads
 
 Integers = npt.NDArray[np.int64]
 Scale = Fraction | int | float
@@ -112,13 +111,8 @@ def _add(array: Integers, scale: Scales, *, normal: bool, seed: int | None) -> I
         stream = word_stream(root, start // _CHUNK)
         _add_chunk(flat[start : start + _CHUNK], distinct, table, part, chosen, stream)
 
-    if len(starts) <= 1:
-        for start in starts:
-            fill(start)
-    else:
-        with ThreadPoolExecutor(_threads()) as pool:
-            for _ in pool.map(fill, starts):
-                pass
+    for _ in in_threads(fill, starts):
+        pass
     return array
 
 
@@ -181,9 +175,3 @@ def _fraction(value: Any, name: str) -> Fraction:
             f"{name} must be above 0 and at most 2**44 (so that int64 cannot overflow), not {value}"
         )
     return Fraction(value)
-
-
-def _threads() -> int:
-    if hasattr(os, "sched_getaffinity"):  # not on every system
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -7,8 +7,6 @@ take different rows, so nothing is shared. The order shows nowhere in the result
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numba
@@ -17,7 +15,9 @@ import numpy.typing as npt
 
 from epicrec.data import Ratings
 from epicrec.errors import InputError
+from epicrec.machine import free_memory
 from epicrec.progress import report
+from epicrec.threads import in_threads
 
 Integers = npt.NDArray[np.int64]
 
@@ -34,15 +34,8 @@ def memory_needed(n_items: int, n_ratings: int) -> int:
 def check_memory(n_items: int, n_ratings: int) -> None:
     """Refuse what would not fit, before anything is computed."""
     needed = memory_needed(n_items, n_ratings)
-    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    available = int(line.split()[1]) * 1024
-    except OSError:
-        pass  # not Linux: all memory there is
-    if needed > available:
+    available = free_memory()
+    if available is not None and needed > available:
         raise InputError(
             f"the covariance of {n_items:,} items needs {needed / 2**30:.1f} GiB of memory and "
             f"{available / 2**30:.1f} GiB are free; keep fewer items (ratings.with_items(ids), the "
@@ -75,19 +68,17 @@ def pair_sums(
         _sum_rows(*span, starts, user_of, before, ratings.indptr, entries, weights, by_rank, out)
         return int(work[span[1]])
 
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for done in pool.map(rows, pairwise(edges)):
-            report("summing pairs of items", done, int(work[-1]))
+    for done in in_threads(rows, pairwise(edges)):
+        report("summing pairs of items", done, int(work[-1]))
     return out
 
 
 def dense(packed: Integers, n: int, scales: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     """The symmetric matrix below whose diagonal `packed` stands, times scales on both sides."""
     matrix = np.zeros((n, n), np.float32)
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        edges = np.unique(np.sqrt(np.linspace(0, 1, 33)) * n).astype(np.int64)
-        for _ in pool.map(lambda span: _fill(packed, scales, matrix, *span), pairwise(edges)):
-            pass
+    edges = np.unique(np.sqrt(np.linspace(0, 1, 33)) * n).astype(np.int64)
+    for _ in in_threads(lambda span: _fill(packed, scales, matrix, *span), pairwise(edges)):
+        pass
     return matrix
 
 

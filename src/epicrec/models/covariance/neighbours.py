@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from os import sched_getaffinity
 from typing import Any
 
 import numba
@@ -13,6 +11,7 @@ import numpy as np
 from epicrec.data import Ratings
 from epicrec.models.base import Floats, Positions
 from epicrec.progress import report
+from epicrec.threads import in_threads
 
 
 def neighbour_predictions(
@@ -38,9 +37,8 @@ def neighbour_predictions(
         _predict_range(*arrays, rows, items, out, *span)
         return span[1]
 
-    with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
-        for done in pool.map(run, pairwise(edges)):
-            report("predicting from neighbours", done, len(rows))
+    for done in in_threads(run, pairwise(edges)):
+        report("predicting from neighbours", done, len(rows))
     return out
 
 

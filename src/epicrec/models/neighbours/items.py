@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
@@ -14,6 +13,7 @@ from epicrec.errors import InputError
 from epicrec.models.base import Feedback, Floats, Positions, Recommender
 from epicrec.models.bias import item_means, user_means
 from epicrec.progress import report
+from epicrec.threads import in_threads
 
 Array = npt.NDArray[Any]
 
@@ -131,9 +131,8 @@ def nearest_items(
         )  # fmt: skip
 
     firsts = range(0, ratings.n_items, _ITEMS_AT_ONCE)
-    with ThreadPoolExecutor() as pool:
-        for done, _ in enumerate(pool.map(work, firsts), 1):
-            report("comparing items", done, len(firsts))
+    for done, _ in enumerate(in_threads(work, firsts), 1):
+        report("comparing items", done, len(firsts))
     return neighbours, similarities
 
 

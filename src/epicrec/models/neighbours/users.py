@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -13,8 +11,10 @@ import numpy.typing as npt
 
 from epicrec.data import Ratings
 from epicrec.errors import InputError
+from epicrec.machine import processors
 from epicrec.models.base import Feedback, Floats, Recommender
 from epicrec.models.bias import user_means
+from epicrec.threads import in_threads
 
 Array = npt.NDArray[Any]
 
@@ -66,14 +66,9 @@ class _UserBased(Recommender):
             np.concatenate([[0], np.cumsum(known.item_counts)]), raters, known.users,
             *self._similarity(), implicit, out,
         )  # fmt: skip
-        edges = np.linspace(0, histories.n_users, 4 * (os.cpu_count() or 1) + 1).astype(int)
-        with ThreadPoolExecutor() as pool:
-            list(
-                pool.map(
-                    lambda span: _score_users(*span, *arguments),
-                    pairwise(edges),
-                )
-            )
+        edges = np.linspace(0, histories.n_users, 4 * processors() + 1).astype(int)
+        for _ in in_threads(lambda span: _score_users(*span, *arguments), pairwise(edges)):
+            pass
         return out if implicit else out + means[:, None]
 
     def _means(self, histories: Ratings) -> Floats:

@@ -7,10 +7,8 @@ catalogue; `rating_groups` has the paper's, from the cosine of private ratings.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from os import sched_getaffinity
 from typing import Any
 
 import numba
@@ -21,6 +19,7 @@ from scipy.sparse import csr_array
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.progress import report
+from epicrec.threads import in_threads
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -197,7 +196,7 @@ def public_groups(catalogue: Catalogue, lam: float, floor: int) -> Groups:
     features = similarity.for_kernels()
     least = int(np.ceil(_STEPS / (1 + lam)))
     members = np.empty((n, floor), np.int32)
-    in_threads(lambda first, last: _walk(first, last, least, *features, members), n, n * n)
+    by_rows(lambda first, last: _walk(first, last, least, *features, members), n, n * n)
     return Groups(np.arange(n + 1, dtype=np.int64) * floor, members.ravel())
 
 
@@ -282,17 +281,15 @@ def _common_divisor(a: int, b: int) -> int:
     return a
 
 
-def in_threads(work: Callable[[int, int], object], n: int, cost: int) -> list[Any]:
+def by_rows(work: Callable[[int, int], object], n: int, cost: int) -> list[Any]:
     """`work` on spans of 0 … n, in order; on all processors where that pays."""
-    spans = [(first, min(first + ROWS_AT_ONCE, n)) for first in range(0, n, ROWS_AT_ONCE)]
     if cost < _WORTH_THREADS:
         return [work(0, n)]
-    with ThreadPoolExecutor(len(sched_getaffinity(0))) as pool:
-        tasks = [(last, pool.submit(work, first, last)) for first, last in spans]
-        out = []
-        for last, task in tasks:
-            out.append(task.result())
-            report("grouping items", last, n)
+    spans = [(first, min(first + ROWS_AT_ONCE, n)) for first in range(0, n, ROWS_AT_ONCE)]
+    out = []
+    for span, found in zip(spans, in_threads(lambda span: work(*span), spans), strict=True):
+        out.append(found)
+        report("grouping items", span[1], n)
     return out
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from epicrec.data import Ratings
-from epicrec.perturb.d2p.groups import ROWS_AT_ONCE, Groups, check_members, distance, in_threads
+from epicrec.perturb.d2p.groups import ROWS_AT_ONCE, Groups, by_rows, check_members, distance
 
 
 def cosine_groups(ratings: Ratings, lam: float, *, neighbours: int = 0, floor: int = 1) -> Groups:
@@ -29,7 +29,7 @@ def cosine_groups(ratings: Ratings, lam: float, *, neighbours: int = 0, floor: i
     events = _by_rank(ratings.indptr, ratings.items, rank)
     norms = np.sqrt(ratings.item_counts[order])
     least = 1 / (1 + lam) - 1e-12  # Λ ≤ λ
-    found = in_threads(
+    found = by_rows(
         lambda first, last: _near_pairs(first, last, least, norms, ratings.indptr, *events),
         n,
         int(np.sum(ratings.user_counts.astype(np.int64) ** 2)),

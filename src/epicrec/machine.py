@@ -1,0 +1,37 @@
+"""Machine: the processors and the memory that this process may use, on whatever system it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def processors() -> int:
+    """How many processors this process may use, where the system says so; else all there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def free_memory() -> int | None:
+    """Bytes that are free; where the system does not say, all there are, else None."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass  # not Linux
+    if hasattr(os, "sysconf") and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return None
+
+
+def peak_memory() -> float | None:
+    """The most memory this process has held, in MB; None where the system keeps no such count."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, else kilobytes
