@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 QUICK, USUAL, FULL = range(3)
-ONCE, SEEDS = False, True
+ONCE, SEEDS, DRAWS = range(3)
 
 FIGURES = (
     # README.md: what the first commands show
@@ -113,11 +113,11 @@ FIGURES = (
                    " --unit rating --set debias=true"),
     (USUAL, SEEDS, "evaluate dpm-pcc --data ml-latest-small-2016 --protocol yang --epsilon 1"),
     # what audits find, and the papers' tables in short
-    (USUAL, ONCE, "audit s-epicrec"),
-    (USUAL, ONCE, "audit d2p"),
-    (USUAL, ONCE, "audit dpi-pcc"),
-    (USUAL, ONCE, "audit private-bias"),
-    (USUAL, ONCE, "audit covariance-svd"),
+    (USUAL, DRAWS, "audit s-epicrec"),
+    (USUAL, DRAWS, "audit d2p"),
+    (USUAL, DRAWS, "audit dpi-pcc"),
+    (USUAL, DRAWS, "audit private-bias"),
+    (USUAL, DRAWS, "audit covariance-svd"),
     (USUAL, ONCE, "reproduce mcsherry-mironov --quick --out OUT"),
     (USUAL, ONCE, "reproduce epicrec --quick --out OUT"),
     (USUAL, ONCE, "reproduce d2p --quick --out OUT"),
@@ -125,7 +125,8 @@ FIGURES = (
     # docs/client.md: through running clients and a running server
     (FULL, SEEDS, "client-quality --data films"),
 )  # fmt: skip
-"""How much is asked for, whether seeds are drawn, and the command, which is the figure's name."""
+"""How much is asked for, how it is repeated (not; with seeds; as it stands, where noise is drawn
+without a seed), and the command, which is the figure's name."""
 
 HISTORY = ("alien-1979", "up-2009", "the-matrix-1999", "the-kid-1921", "haxan-1922")
 LEVELS = {"Horror": "no release", "Drama": "all release"}
@@ -145,10 +146,10 @@ def measure(
     chosen = [row for row in FIGURES if row[0] <= size and words in row[2]]
     with tempfile.TemporaryDirectory() as folder:
         places = _write_inputs(Path(folder))
-        for number, (_, seeded, command) in enumerate(chosen, start=1):
+        for number, (_, repeated, command) in enumerate(chosen, start=1):
             start = time.perf_counter()
             try:
-                found[command] = _run(command, range(seeds) if seeded else None, places, python)
+                found[command] = _run(command, _endings(repeated, seeds), places, python)
                 said = ", ".join(f"{k} {_mean(v):.4g}" for k, v in [*found[command].items()][:4])
             except RuntimeError as error:
                 said = missing[command] = str(error)
@@ -157,10 +158,16 @@ def measure(
     return found, missing
 
 
-def _run(command: str, seeds: range | None, places: dict[str, str], python: str) -> Values:
-    """One command with each seed, or once as it stands."""
+def _endings(repeated: int, seeds: int) -> list[list[str]]:
+    if repeated == SEEDS:
+        return [["--seed", str(seed)] for seed in range(seeds)]
+    return [[]] * (seeds if repeated == DRAWS else 1)
+
+
+def _run(command: str, endings: list[list[str]], places: dict[str, str], python: str) -> Values:
+    """The numbers of one command, a value for each ending."""
     values: Values = {}
-    for ending in [[]] if seeds is None else [["--seed", str(seed)] for seed in seeds]:
+    for ending in endings:
         words = [places.get(word, word) for word in shlex.split(command)]
         done = subprocess.run(
             [python, "-c", "from epicrec.cli import main; main()", *words, *ending, "--json"],
