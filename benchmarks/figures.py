@@ -131,7 +131,9 @@ without a seed), and the command, which is the figure's name."""
 HISTORY = ("alien-1979", "up-2009", "the-matrix-1999", "the-kid-1921", "haxan-1922")
 LEVELS = {"Horror": "no release", "Drama": "all release"}
 
-_NOT_FIGURES = ("seconds", "_ms", "rss", "settings", "assumes", "reproducible", "times", "runs")
+_NOT_FIGURES = (
+    "seconds", "_ms", "rss", "overhead", "settings", "assumes", "reproducible", "times", "runs",
+)  # fmt: skip
 _NOTHING = 1e-9
 
 Values = dict[str, list[float]]
