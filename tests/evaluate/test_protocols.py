@@ -7,8 +7,8 @@ import pytest
 
 from epicrec.data import Dataset, Ratings, load_dataset
 from epicrec.errors import InputError
-from epicrec.evaluate import evaluate, evaluate_topn, make_model
-from epicrec.models import Recommender
+from epicrec.evaluate import evaluate, evaluate_topn
+from epicrec.models import Recommender, make_model
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_bad_options(films_data, options, message) -> None:
 
 
 def test_settings_reach_the_model() -> None:
-    assert make_model("bias", settings={"damping": 9}).parameters() == {"damping": 9}
+    assert make_model("bias", damping=9).parameters() == {"damping": 9}
 
 
 @pytest.mark.realdata

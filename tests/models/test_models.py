@@ -169,7 +169,7 @@ def test_saving_leaves_no_half_file(viewers: Ratings, tmp_path, monkeypatch) -> 
         raise OSError("disk full")
 
     monkeypatch.setattr(np, "savez", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(InputError, match="disk full"):
         model.save(tmp_path / "model.npz")
     assert [p.name for p in tmp_path.iterdir()] == ["model.npz"]
     assert (tmp_path / "model.npz").read_bytes() == before

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from epicrec.data import Ratings, Scale, split_random
 from epicrec.errors import InputError
-from epicrec.evaluate import evaluate_rating, make_model
+from epicrec.evaluate import evaluate_rating
+from epicrec.models import make_model
 from epicrec.models.bias import Bias
 from epicrec.models.neighbours.users import Avg
 from epicrec.models.private_bias import (

@@ -12,7 +12,6 @@ import pytest
 
 from epicrec.data import Ratings
 from epicrec.errors import BudgetExceededError, EpicrecError, InputError
-from epicrec.models import MODELS
 from epicrec.models import load as load_model
 from epicrec.privacy import Guarantee
 from epicrec.server import Settings
@@ -143,7 +142,6 @@ def test_there_may_be_none(tmp_path: Path) -> None:
         assert serving.client().get("/api/model/info").status_code == 404
 
 
-@pytest.mark.skipif(publish.METHOD not in MODELS, reason=f"{publish.METHOD} is not there yet")
 @pytest.mark.parametrize("feedback", ["implicit", "explicit"])
 def test_a_device_ranks_with_it(tmp_path: Path, feedback: str) -> None:
     """Published by the job of a running server, fetched, loaded, used with a true history."""

@@ -86,10 +86,11 @@ def evaluate(
 @app.command()
 def methods(as_json: Json = False) -> None:
     """List the methods."""
-    from epicrec.models import MODELS, PRIVATE, model_class
+    from epicrec.models import PRIVATE, model_class
+    from epicrec.registry import MODELS, names
 
     rows = []
-    for name in MODELS:
+    for name in names(MODELS):
         first = (model_class(name).__doc__ or "").strip().split("\n")[0]
         rows.append({"method": name, "with --epsilon": PRIVATE.get(name, ""), "what": first})
     show({"methods": rows}, as_json, lambda: print_table("Methods", rows))
@@ -110,18 +111,16 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Fit a method on a whole data set and save the model."""
-    from epicrec.evaluate import make_model
+    from epicrec.models import make_model
+    from epicrec.settings import given
 
+    options = given(
+        epsilon=epsilon, delta=delta, unit=unit, feedback=feedback,
+        as_published=as_published or None,
+    )  # fmt: skip
     with progress():
-        fitted = make_model(
-            method,
-            epsilon=epsilon,
-            delta=delta,
-            unit=unit,
-            feedback=feedback,
-            as_published=as_published or None,
-            settings=read_settings(settings),
-        ).fit(load_data(data, scale).ratings)
+        recommender = make_model(method, **options | read_settings(settings))
+        fitted = recommender.fit(load_data(data, scale).ratings)
         fitted.save(model)
     result = {"model": str(model), "method": method, "guarantee": fitted.guarantee.to_dict()}
     show(result, as_json, lambda: out.print(f"wrote {model}. Guarantee: {fitted.guarantee}"))

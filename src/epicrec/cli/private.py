@@ -58,10 +58,11 @@ def perturb(
     from epicrec.data.formats import read_ratings_table
     from epicrec.perturb import make_perturber, release_through
     from epicrec.privacy import Ledger
+    from epicrec.settings import given
 
     items = load_items(catalogue)
-    options = {"epsilon": epsilon, "as_published": as_published, **read_settings(settings)}
-    perturber = make_perturber(method, items, **options)
+    options = given(epsilon=epsilon, as_published=as_published or None) | read_settings(settings)
+    perturber = make_perturber(method, catalogue=items, **options)
     seen = read_ratings_table(history)
     chosen: Any = level or "perturbed release"
     if levels is not None:

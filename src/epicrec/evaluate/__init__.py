@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         evaluate_model,
         evaluate_rating,
         evaluate_topn,
-        make_model,
     )
     from epicrec.evaluate.run import evaluate
 
@@ -26,7 +25,6 @@ __all__ = [
     "evaluate_rating",
     "evaluate_topn",
     "list_metrics",
-    "make_model",
     "rating_metrics",
 ]
 

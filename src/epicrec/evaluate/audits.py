@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
-from epicrec.evaluate.protocols import make_model
 from epicrec.evaluate.releases import EPICREC
-from epicrec.models import PRIVATE
+from epicrec.models import PRIVATE, make_model
 from epicrec.models.alterego.items import D2PItems, D2PSvd
 from epicrec.models.alterego.users import D2PUserKNN
 from epicrec.models.covariance.release import FIRST_SHARE, SECOND_SHARE, Budget

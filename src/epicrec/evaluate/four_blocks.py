@@ -12,9 +12,10 @@ import numpy as np
 from epicrec.data import Dataset, Ratings
 from epicrec.errors import InputError
 from epicrec.evaluate.metrics import rating_metrics
-from epicrec.evaluate.protocols import Evaluation, make_model
-from epicrec.models import Recommender
+from epicrec.evaluate.protocols import Evaluation
+from epicrec.models import Recommender, make_model
 from epicrec.progress import report
+from epicrec.settings import given
 
 ALGORITHMS = ("pcc", "cos", "avg")
 
@@ -97,9 +98,8 @@ def evaluate_yang(
     for number in range(seed, seed + seeds):
         report("dividing users and items", number - seed, seeds)
         blocks = yang_blocks(dataset.ratings, seed=number, k=k, vertical=method.endswith("avg"))
-        model = make_model(
-            method, epsilon=epsilon, delta=delta, unit=unit, seed=number, settings=settings
-        )
+        given_settings = given(delta=delta, unit=unit) | dict(settings or {})
+        model = make_model(method, **{"epsilon": epsilon, "seed": number} | given_settings)
         metrics, spent = _measure(model, blocks)
         found.append(metrics)
         for name in seconds:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,9 +13,10 @@ from epicrec.data import Dataset, Ratings, find, split_per_user, split_probe, sp
 from epicrec.errors import InputError
 from epicrec.evaluate.metrics import list_metrics, rating_metrics
 from epicrec.machine import peak_memory
-from epicrec.models import PRIVATE, Recommender, model_class
+from epicrec.models import Recommender, make_model, model_class
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
+from epicrec.settings import given, taken
 
 
 @dataclass(frozen=True)
@@ -44,39 +44,6 @@ class Evaluation:
             "peak_rss_mb": None if self.peak_rss_mb is None else round(self.peak_rss_mb, 1),
             "settings": dict(self.settings),
         }
-
-
-def make_model(
-    method: str,
-    *,
-    epsilon: float | None = None,
-    settings: Mapping[str, Any] | None = None,
-    **wanted: Any,
-) -> Recommender:
-    """The model behind a method's name; with `epsilon`, its private counterpart.
-
-    `wanted` holds the standard options (delta, unit, feedback, as_published, seed); those left at
-    None are not passed on, and one the model does not have is an error.
-    """
-    if epsilon is not None and method in PRIVATE:
-        method = PRIVATE[method]
-    cls = model_class(method)
-    has = inspect.signature(cls).parameters
-    options = {name: value for name, value in wanted.items() if value is not None}
-    options |= {"epsilon": epsilon} if epsilon is not None else {}
-    options |= settings or {}
-    for given in ("seed", "catalogue"):  # offered to all, for those that can use it
-        if given not in has:
-            options.pop(given, None)
-    for name in options:
-        if name in has:
-            continue
-        if name == "epsilon":
-            private = ", ".join(f"{m} ({PRIVATE[m]})" for m in PRIVATE)
-            raise InputError(f"{method} has no private version; those that have: {private}")
-        choices = ", ".join(has) or "none"
-        raise InputError(f"{method} has no setting {name!r}; its settings are: {choices}")
-    return cls(**options)
 
 
 def evaluate_rating(
@@ -156,16 +123,11 @@ def evaluate_model(
     over all ratings for `rating`, within each user's for `topn`. The seed also fixes the noise of a
     private method, so the result is repeatable, and its guarantee says that it is not private.
     """
-    if (
-        feedback is None
-        and protocol == "topn"
-        and "feedback" in inspect.signature(model_class(method)).parameters
-    ):
+    if feedback is None and protocol == "topn" and "feedback" in taken(model_class(method)):
         feedback = "implicit"
-    model = make_model(
-        method, epsilon=epsilon, delta=delta, unit=unit, feedback=feedback,
-        as_published=as_published, seed=seed, catalogue=dataset.catalogue, settings=settings,
-    )  # fmt: skip
+    asked = given(delta=delta, unit=unit, feedback=feedback, as_published=as_published)
+    asked |= {"epsilon": epsilon, "seed": seed} | dict(settings or {})
+    model = make_model(method, catalogue=dataset.catalogue, **asked)
     report("splitting", 0, 1)
     if dataset.ratings.probe is not None:
         train, test = split_probe(dataset.ratings)

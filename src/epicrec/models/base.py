@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import json
-import os
-import tempfile
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -16,17 +13,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from epicrec import registry
 from epicrec.data import Ratings, Scale, find
 from epicrec.errors import InputError, NotFittedError
+from epicrec.models import saving
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
+from epicrec.settings import check, taken
 
 Floats = npt.NDArray[np.floating[Any]]
 Positions = npt.NDArray[np.integer[Any]]
 Feedback = Literal["explicit", "implicit"]
 
 _SCORES_AT_ONCE = 1 << 24
-FORMAT = 1
 
 
 class Recommender(ABC):
@@ -73,10 +72,15 @@ class Recommender(ABC):
 
     # ---- what a caller uses ---------------------------------------------------------------
 
-    def fit(self, ratings: Ratings) -> Self:
-        """Learn from ratings (or from histories, where the feedback is implicit)."""
-        if self.feedback not in ("explicit", "implicit"):
-            raise InputError(f"feedback is 'explicit' or 'implicit', not {self.feedback!r}")
+    def fit(self, ratings: Any) -> Self:
+        """Learn from ratings, or from histories where the feedback is implicit.
+
+        They are `Ratings`, which know their public scale, or any dataframe with `user_id, item_id`
+        and, for explicit feedback, `rating`.
+        """
+        check(type(self).__name__, type(self), self.parameters())
+        if not isinstance(ratings, Ratings):
+            ratings = Ratings.from_frame(ratings)
         ratings = self._suitable(ratings)
         if len(ratings) == 0:
             raise InputError("there is nothing to learn from; give at least one rating")
@@ -138,15 +142,24 @@ class Recommender(ABC):
 
     @property
     def method(self) -> str:
-        """The name this model goes by on the command line and in files."""
-        from epicrec.models import MODELS
-
-        place = f"{type(self).__module__.removeprefix('epicrec.models.')}:{type(self).__name__}"
-        return next(name for name, where in MODELS.items() if where == place)
+        """The name it is registered by, or where its class is found if it is not."""
+        cls = type(self)
+        return registry.name_of(registry.MODELS, cls) or registry.place_of(cls)
 
     def parameters(self) -> dict[str, Any]:
         """The constructor's arguments as they were given."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        return {name: getattr(self, name) for name in taken(type(self))}
+
+    def __repr__(self) -> str:
+        """The settings that are not the defaults, and how many items it knows."""
+        defaults = inspect.signature(type(self)).parameters
+        settings = ", ".join(
+            f"{name}={reprlib.repr(value)}"
+            for name, value in self.parameters().items()
+            if repr(value) != repr(defaults[name].default)
+        )
+        fitted = f", fitted on {len(self.item_ids_):,} items" if hasattr(self, "item_ids_") else ""
+        return f"{type(self).__name__}({settings}){fitted}"
 
     def save(self, path: str | Path) -> None:
         """Write one `.npz` file: the learned arrays, and everything else as JSON; no pickle.
@@ -155,49 +168,11 @@ class Recommender(ABC):
         published. The file appears whole or not at all.
         """
         self._check_fitted()
-        path = Path(path)
-        state = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        histories = state.pop("histories_")
-        if self.guarantee.status != "none":
-            histories = None
-        arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
-        plain = {name: value for name, value in state.items() if name not in arrays}
-        plain["scale_"] = asdict(self.scale_) if self.scale_ else None
-        if histories is not None:
-            arrays |= {
-                f"histories_.{name}": getattr(histories, name)
-                for name in ("user_ids", "indptr", "items", "values")
-            }
-        meta = {
-            "format": FORMAT,
-            "method": self.method,
-            "parameters": self.parameters(),
-            "guarantee": self.guarantee.to_dict(),
-            "state": plain,
-        }
-        arrays["meta"] = np.frombuffer(json.dumps(meta, default=_jsonable).encode(), np.uint8)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".npz")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        saving.write_model(self, path)
 
-    def _restore(self, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
-        history = {
-            name.removeprefix("histories_."): arrays.pop(name)
-            for name in [*arrays]
-            if name.startswith("histories_.")
-        }
-        vars(self).update(arrays | meta["state"])
-        self.scale_ = Scale(**meta["state"]["scale_"]) if meta["state"]["scale_"] else None
-        self.histories_ = (
-            Ratings(item_ids=self.item_ids_, scale=self.scale_, **history) if history else None
-        )
+    def _restore(self, meta: dict[str, Any], arrays: saving.Arrays) -> Self:
+        """Take over what a file holds; a model with more state than its names in `_` adds it."""
+        saving.restore(self, meta, arrays)
         return self
 
     # ---- the rest -------------------------------------------------------------------------
@@ -277,25 +252,6 @@ class Recommender(ABC):
         return scores
 
 
-def load(path: str | Path) -> Recommender:
-    """Read a model that `save` wrote. Only models of this package are made, never foreign code."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        meta = json.loads(arrays.pop("meta").tobytes())
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{path} is not a saved epicrec model ({error})") from error
-    if meta["format"] > FORMAT:
-        raise InputError(f"{path} was written by a newer epicrec; update this one to read it")
-    from epicrec.models import MODELS, model_class
-
-    if meta["method"] not in MODELS:
-        raise InputError(
-            f"{path} holds a {meta['method']!r} model, which this version does not know"
-        )
-    return model_class(meta["method"])(**meta["parameters"])._restore(meta, arrays)
-
-
 def _pair_ids(pairs: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     if isinstance(pairs, Ratings):
         return pairs.user_ids[pairs.users], pairs.item_ids[pairs.items]
@@ -314,9 +270,3 @@ def _unknown_user(user_id: Any) -> InputError:
         f"user {user_id!s} is unknown to this model; pass their history (a table with user_id, "
         "item_id, rating) instead of the id"
     )
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"cannot save a {type(value).__name__}")

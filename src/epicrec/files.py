@@ -1,0 +1,84 @@
+"""Files that appear whole or not at all, and places checked before the work begins."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from epicrec.errors import InputError
+
+_ROOM = 1 << 16  # what must fit, at least, where something is about to be written
+
+
+def check_output(path: str | Path) -> Path:
+    """The path, where a file can be written to it now: to be asked before the work, not after."""
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file in it, such as {path / 'model.npz'}")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is not a plain file and is not replaced; choose another name")
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent}; make it first, or choose another one")
+    _check_room(path.parent, path)
+    return path
+
+
+def check_folder(folder: str | Path) -> Path:
+    """The folder, made if it was absent, where files can be written into it now."""
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InputError(
+            f"{folder} cannot be a folder, because {error.filename} is a file; choose another name"
+        ) from error
+    except OSError as error:
+        raise _refused(folder, error) from error
+    _check_room(folder, folder)
+    return folder
+
+
+def write_whole(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
+    """Have `write(file)` fill a file that takes this name once it is complete and on the disk."""
+    path = check_output(path).resolve()  # of a link, what it points to
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, _mode(path))
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
+def _check_room(folder: Path, path: Path) -> None:
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_ROOM))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
+def _mode(path: Path) -> int:
+    """The rights of the file that is replaced, or those of a new one."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _refused(path: Path, error: OSError) -> InputError:
+    why = error.strerror or str(error)
+    return InputError(f"cannot write {path}: {why}; make room or rights there, or choose elsewhere")

@@ -1,0 +1,71 @@
+"""Recommenders by the name of their method: made from settings, or read from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from epicrec import registry
+from epicrec.data import Catalogue
+from epicrec.errors import InputError
+from epicrec.models.base import Recommender
+from epicrec.models.saving import damaged, read_model
+from epicrec.settings import check, check_complete, given, taken
+
+PRIVATE: dict[str, str] = {
+    "svd": "covariance-svd",
+    "item-knn": "covariance-knn",
+    "avg": "private-bias",
+    "pcc": "private-bias",
+    "cos": "private-bias",
+}
+"""The private counterparts that an `epsilon` chooses."""
+
+
+def model_class(method: str) -> type[Recommender]:
+    """The class behind a method name, ours or another package's."""
+    return registry.load_class(registry.MODELS, method, Recommender)
+
+
+def make_model(
+    method: str,
+    *,
+    epsilon: float | None = None,
+    catalogue: Catalogue | None = None,
+    seed: int | None = None,
+    **settings: Any,
+) -> Recommender:
+    """The model behind a method's name; with an `epsilon`, its private counterpart.
+
+    `catalogue` and `seed` are offered to all, for those that can use them; any other setting that
+    the model does not have is an error.
+    """
+    if epsilon is not None:
+        method, settings = PRIVATE.get(method, method), {"epsilon": epsilon, **settings}
+    cls = model_class(method)
+    has = taken(cls)
+    if "epsilon" in settings and "epsilon" not in has:
+        private = ", ".join(f"{m} ({PRIVATE[m]})" for m in PRIVATE)
+        raise InputError(f"{method} has no private version; those that have: {private}")
+    offered = given(catalogue=catalogue, seed=seed)
+    settings = {name: value for name, value in offered.items() if name in has} | settings
+    check(method, cls, settings)
+    check_complete(method, cls, settings)
+    return cls(**settings)
+
+
+def load(path: str | Path) -> Recommender:
+    """Read a model that `save` wrote. Only registered classes are made, never what a file names."""
+    meta, arrays = read_model(path)
+    method = meta["method"]
+    if method not in registry.names(registry.MODELS):
+        raise InputError(
+            f"{path} holds a {method!r} model, which is not known here; install the package that "
+            "brings it, or a newer epicrec"
+        )
+    cls = model_class(method)
+    try:
+        check(method, cls, meta["parameters"])
+        return cls(**meta["parameters"])._restore(meta, arrays)
+    except Exception as error:  # what is wrong now is what the file holds
+        raise damaged(path, error) from error
