@@ -10,6 +10,7 @@ import pytest
 
 from epicrec.client.device import Device
 from epicrec.client.history import History
+from epicrec.client.main import default_folder
 from epicrec.client.store import MIGRATIONS, PLAIN, SEALED, LockedError, Store, restore
 from epicrec.client.vault import WrongPassphraseError
 from epicrec.data import Catalogue
@@ -25,6 +26,14 @@ def test_only_the_owner_may_read(tmp_path: Path) -> None:
     for file in (tmp_path / "new").iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
     store.close()
+
+
+def test_the_store_is_where_the_version_before_kept_it(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    assert default_folder() == tmp_path / ".local" / "share" / "epicrec"
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "elsewhere"))
+    assert default_folder() == tmp_path / "elsewhere" / "epicrec"
 
 
 def test_a_second_client_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from epicrec import wire
 from epicrec.data import Catalogue, Ratings
+from epicrec.disk import locked
 from epicrec.server import Settings
 from epicrec.server.store import catalogue, people, releases
 from epicrec.server.store.database import Database
@@ -139,10 +140,7 @@ def test_progress_is_reported(settings: Settings, filled: Database) -> None:
 
 
 def test_only_one_process_trains(settings: Settings, filled: Database) -> None:
-    import fcntl
-
-    with (settings.folder / "train.lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with locked(settings.folder / "train.lock", wait=False):
         assert job.run("train", settings)["state"] == "never run"
     assert lists.current(settings.folder / "models") is None
     filled.stop()

@@ -22,8 +22,9 @@ PORT = 8377
 
 def default_folder() -> Path:
     """Where the history is kept unless said otherwise."""
-    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(base) / "epicrec"
+    from platformdirs import user_data_path
+
+    return user_data_path("epicrec", appauthor=False)
 
 
 def run_client(
@@ -65,7 +66,8 @@ def make_client(
     token = secrets.token_urlsafe(24)
     # named as TCP, else asyncio leaves small answers waiting for one another
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if os.name != "nt":  # there it would let two programs take one port
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind(("127.0.0.1", port))
     except OSError as error:

@@ -6,17 +6,17 @@ one SQLite itself sees to it that a change is on the disk whole or not at all.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from epicrec.client.vault import Vault
+from epicrec.disk import locked
 from epicrec.errors import EpicrecError, InputError
 
 PLAIN, SEALED = "history.sqlite", "history.sealed"
@@ -76,12 +76,12 @@ class Store:
         self._vault: Vault | None = None
         self.changes = 0
         """Grows with every change, so that what was computed from the store can be kept."""
-        self._hold = _take(folder / "lock")
+        self._hold = _hold(folder)
         try:
             self._db = self._open(passphrase)
             self._migrate()
         except BaseException:
-            os.close(self._hold)
+            self._hold.close()
             raise
 
     @property
@@ -163,7 +163,7 @@ class Store:
     def close(self) -> None:
         with self._lock:
             self._db.close()
-            os.close(self._hold)
+            self._hold.close()
 
     def _open(self, passphrase: str | None) -> sqlite3.Connection:
         sealed = self.folder / SEALED
@@ -205,17 +205,16 @@ def restore(folder: Path, content: bytes) -> None:
     write_private(folder / PLAIN, content)
 
 
-def _take(path: Path) -> int:
-    """Hold the folder for this process alone; the system lets go of it when the process ends."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _hold(folder: Path) -> ExitStack:
+    """The folder, for this process alone until this is closed."""
+    hold = ExitStack()
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
+        hold.enter_context(locked(folder / "lock", wait=False))
+    except BlockingIOError:
         raise InputError(
-            f"another client uses {path.parent}; close it, or give this one its own --folder"
+            f"another client uses {folder}; close it, or give this one its own --folder"
         ) from None
-    return handle
+    return hold
 
 
 def _connect(path: Path) -> sqlite3.Connection:

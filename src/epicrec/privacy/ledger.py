@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -15,6 +14,7 @@ from math import exp
 from pathlib import Path
 from typing import Any
 
+from epicrec.disk import locked, sync_folder
 from epicrec.errors import BudgetExceededError, EpicrecError, InputError
 from epicrec.privacy.accounting import compose, gaussian_epsilon
 from epicrec.privacy.guarantee import UNITS, Guarantee, Relation, Unit
@@ -143,15 +143,11 @@ class Ledger:
                 yield self._memory, self._memory.append
                 return
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX)  # closing the file lets go of it
+            with locked(self.path, wait=True) as handle:
                 entries, end, check = _parse(_read_all(handle), self.path)
                 if end == 0:  # before the first line, so that a line implies a durable file
-                    _sync_directory(self.path.parent)
+                    sync_folder(self.path.parent)
                 yield entries, lambda entry: _append(handle, end, _line(entry, check))
-            finally:
-                os.close(handle)
 
 
 def _restate(entry: Entry, unit: Unit, change: bool) -> Guarantee:
@@ -223,11 +219,3 @@ def _append(handle: int, end: int, line: bytes) -> None:
     while line:
         line = line[os.write(handle, line) :]
     os.fsync(handle)
-
-
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

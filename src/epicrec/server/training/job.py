@@ -8,7 +8,6 @@ and may simply be started again.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import sys
@@ -18,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from epicrec.disk import locked
 from epicrec.errors import EpicrecError
 from epicrec.progress import listening
 from epicrec.server.settings import Settings
@@ -80,12 +80,11 @@ def read_status(settings: Settings, task: Task) -> Status:
 
 def run(task: Task, settings: Settings) -> Status:
     """Do the work in this process, unless another is at it, and keep the status file up to date."""
-    with (settings.folder / f"{task}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # closing the file lets go of it
-        except BlockingIOError:
-            return read_status(settings, task)
-        return _work(task, settings)
+    try:
+        with locked(settings.folder / f"{task}.lock", wait=False):
+            return _work(task, settings)
+    except BlockingIOError:
+        return read_status(settings, task)
 
 
 def _work(task: Task, settings: Settings) -> Status:
@@ -138,7 +137,8 @@ def _status_file(settings: Settings, task: Task) -> Path:
 def main() -> None:
     task: Task = "publish" if sys.argv[1] == "publish" else "train"
     settings = Settings(**json.load(sys.stdin))
-    os.nice(settings.training_nice)
+    if hasattr(os, "nice"):  # not on Windows
+        os.nice(settings.training_nice)
     sys.exit(0 if run(task, settings)["state"] == "done" else 1)
 
 
