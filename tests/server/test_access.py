@@ -197,7 +197,7 @@ def test_the_log_names_nobody(
     async def fail(*_: object) -> None:
         raise RuntimeError(f"something about {user.user_id} and {FILM}")
 
-    monkeypatch.setattr(serving.service, "recommend", fail)
+    monkeypatch.setattr(serving.service.ranking, "recommend", fail)
     assert user.get(f"/api/recommend/{user.user_id}").status_code == 500
     monkeypatch.undo()
     user.delete(f"/api/user/{user.user_id}")

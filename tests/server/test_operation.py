@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -18,9 +19,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import update
 
+from epicrec import wire
 from epicrec.errors import EpicrecError, InputError
 from epicrec.server import Settings, serve
 from epicrec.server.api.limits import Limit
+from epicrec.server.known import Callers
 from epicrec.server.store import people, schema
 from epicrec.server.store.database import Database
 from epicrec.server.tls import development_certificate
@@ -143,6 +146,46 @@ def test_those_not_seen_for_long_are_purged(tmp_path: Path) -> None:
     with running(folder) as serving:
         left = serving.admin.get("/api/users").json()["Users"]
     assert [user["UserId"] for user in left] == [young.user_id]
+
+
+def test_the_last_day_still_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not seen for 30 days is a day more than seen 30 days ago."""
+    database = Database(f"sqlite:///{tmp_path / 'store.sqlite'}")
+    database.migrate()
+    with database.writing() as connection:
+        for days_ago in (29, 30, 31):
+            monkeypatch.setattr(people, "today", lambda seen=20_000 - days_ago: seen)
+            people.put(connection, [wire.User(UserId=str(days_ago))])
+        monkeypatch.setattr(people, "today", lambda: 20_000)
+        assert len(people.purge(connection, 30)) == 1
+        left = [user.UserId for user in people.page(connection, 10, 0)[0]]
+        assert left == ["29", "30"]
+    database.stop()
+
+
+def test_a_secret_forgotten_while_it_is_looked_up_opens_nothing(database_url: str) -> None:
+    database = Database(database_url)
+    database.migrate()
+    with database.writing() as connection:
+        given = people.register(connection)
+        (key,) = people.keys(connection)
+        people.seen(connection, key, people.today() - 1)
+    secret = people.digest(given.Secret)
+
+    async def ask() -> tuple[people.Known | None, people.Known | None]:
+        callers = Callers(database, lambda noting: noting.close())
+        looking = asyncio.create_task(callers.whose(secret))
+        await asyncio.sleep(0)
+        callers.forget({key})
+        before = await looking
+        with database.writing() as connection:
+            people.forget(connection, given.UserId)
+        return before, await callers.whose(secret)
+
+    before, after = asyncio.run(ask())
+    database.stop()
+    assert before is not None
+    assert after is None
 
 
 def test_coming_back_counts_as_seen(tmp_path: Path) -> None:

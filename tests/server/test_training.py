@@ -63,6 +63,30 @@ def test_lists_and_folding_in_agree(settings: Settings, filled: Database) -> Non
     filled.stop()
 
 
+def test_folding_in_is_the_weighted_least_squares_of_als(
+    settings: Settings, filled: Database
+) -> None:
+    """x minimises Σ c (p - x·y)² + λ|x|² over all items: c = α, p = 1 if released, else 1 and 0."""
+    fit.train(settings, filled)
+    filled.stop()
+    found = opened(settings)
+    factors = found.arrays["item_factors"].astype(np.float64)
+    released = np.zeros(len(factors))
+    released[[3, 50, 200]] = 1
+    weights = np.sqrt(np.where(released, settings.alpha, 1.0))
+    ridge = np.sqrt(settings.regularization) * np.eye(factors.shape[1])
+    taste = np.linalg.lstsq(
+        np.vstack([weights[:, None] * factors, ridge]),
+        np.concatenate([weights * released, np.zeros(len(ridge))]),
+        rcond=None,
+    )[0]
+    expected = dict(zip(found.item_ids, factors @ taste, strict=True))
+    ranked = found.for_items(found.arrays["item_keys"][[3, 50, 200]], 30)
+    assert [score for _, score in ranked] == pytest.approx(
+        [expected[name] for name, _ in ranked], rel=1e-3, abs=1e-5
+    )
+
+
 def test_a_category_is_cut_from_the_whole_list(settings: Settings, filled: Database) -> None:
     """As far as the kept list reaches; what it leaves out is computed, and both are one order."""
     fit.train(settings, filled)
@@ -171,7 +195,7 @@ def test_someone_deleted_while_a_training_ran_is_not_in_it(
         key = people.forget(connection, "viewer-5")
     filled.stop()
     with running(settings.folder, factors=16) as serving:
-        found = serving.service.lists
+        found = serving.service.ranking.lists
         row = found.row_of(key)
         assert (np.asarray(found.arrays["top_items"][row]) == -1).all()
         assert found.for_user(row, 5) != []  # nothing but what everybody gets

@@ -115,7 +115,7 @@ async def _with_key(request: Request, key: str | None) -> Caller:
         raise HTTPException(401, "the header X-API-Key is missing; POST /api/register gives a key")
     found = people.digest(key)
     is_admin = hmac.compare_digest(found, service.admin_digest)
-    user = None if is_admin else await service.whose(found)
+    user = None if is_admin else await service.callers.whose(found)
     if user is None and not is_admin:
         service.failures.take(address)
         raise HTTPException(401, "nobody has this key")

@@ -59,8 +59,8 @@ async def change_item(
     rows = await serving.database.write(catalogue.patch, item_id, change)
     if rows == 0:
         raise _no_item()
-    if change.IsHidden is not None and serving.lists is not None:
-        serving.lists.show_item(item_id, not change.IsHidden)
+    if change.IsHidden is not None:
+        serving.ranking.show_item(item_id, not change.IsHidden)
     return wire.RowAffected(RowAffected=rows)
 
 
@@ -68,8 +68,7 @@ async def change_item(
 async def delete_item(serving: Serving, _: Admin, item_id: PathId) -> wire.RowAffected:
     """Delete one item and all feedback on it. For the admin."""
     rows = await serving.database.write(catalogue.remove, item_id)
-    if serving.lists is not None:
-        serving.lists.show_item(item_id, False)
+    serving.ranking.show_item(item_id, False)
     return wire.RowAffected(RowAffected=rows)
 
 
@@ -78,7 +77,8 @@ async def neighbours(
     serving: Serving, _: AnyCaller, item_id: PathId, n: Number = 10, offset: Offset = 0
 ) -> list[wire.Score]:
     """The items most like one item."""
-    found = serving.lists.neighbours(item_id, n, offset) if serving.lists is not None else None
+    lists = serving.ranking.lists
+    found = lists.neighbours(item_id, n, offset) if lists is not None else None
     if found is None:
         raise _no_item()
     return [wire.Score(Id=name, Score=score) for name, score in found]
@@ -86,9 +86,8 @@ async def neighbours(
 
 async def _add(serving: Service, items: list[wire.Item]) -> wire.RowAffected:
     rows = await serving.database.write(catalogue.put, items)
-    if serving.lists is not None:
-        for item in items:
-            serving.lists.show_item(item.ItemId, not item.IsHidden)
+    for item in items:
+        serving.ranking.show_item(item.ItemId, not item.IsHidden)
     return wire.RowAffected(RowAffected=rows)
 
 

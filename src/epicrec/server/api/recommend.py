@@ -34,7 +34,7 @@ async def recommend(
     serving = service_of(request)
     user = await own(user_id, request)
     _check(serving, category)
-    found = await serving.recommend(user, n, offset, category)
+    found = await serving.ranking.recommend(user, n, offset, category)
     with_scores = request.headers.get("x-api-version") == "2"
     return _answer(found if with_scores else [name for name, _ in found])
 
@@ -58,10 +58,11 @@ async def session(
 ) -> list[wire.Score]:
     """The best items for whoever released this; nothing of it is stored."""
     _check(serving, category)
-    if serving.lists is None:
+    lists = serving.ranking.lists
+    if lists is None:
         return []
-    keys = serving.lists.keys_of(row.ItemId for row in feedback)
-    found = await run_in_threadpool(serving.lists.for_items, keys, n, offset, category)
+    keys = lists.keys_of(row.ItemId for row in feedback)
+    found = await run_in_threadpool(lists.for_items, keys, n, offset, category)
     return [wire.Score(Id=name, Score=score) for name, score in found]
 
 
@@ -103,7 +104,8 @@ def _published(serving: Service) -> wire.ModelInfo:
 
 
 def _check(serving: Service, category: str) -> None:
-    if category and serving.lists is not None and not serving.lists.has_category(category):
+    lists = serving.ranking.lists
+    if category and lists is not None and not lists.has_category(category):
         raise HTTPException(404, "the catalogue has no such category; GET /api/items shows them")
 
 
