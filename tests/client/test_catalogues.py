@@ -117,6 +117,33 @@ def test_tmdb_in_its_forms(tmp_path: Path) -> None:
     assert read_catalogue(tmp_path / "tmdb.csv").categories_of(0) == ("Crime", "Drama")
 
 
+def test_what_stands_in_a_column_goes_before_what_can_be_guessed(tmp_path: Path) -> None:
+    path = tmp_path / "films.csv"
+    path.write_text(
+        "item_id,title,genre,year,imdb_id,tmdb_id,vote_count,popularity,overview,original_title\n"
+        "7,Heat (1986),Crime,1995,113277,949,10,2.5,x,Heat\n"
+    )
+    films = read_catalogue(path)
+    assert (films.titles.tolist(), films.years.tolist()) == (["Heat"], [1995])
+    assert films.categories_of(0) == ("Crime",)
+    assert films.popularity is not None
+    assert films.popularity.tolist() == [2.5]
+    (extra,) = films.extra.to_pylist()
+    assert (extra["imdb_id"], extra["tmdb_id"]) == ("tt0113277", "949")
+    assert extra["alternatives"] == ""
+    assert not {"genre", "original_title"} & set(extra)
+
+
+def test_an_id_is_tmdbs_number_only_in_a_list_of_theirs(tmp_path: Path) -> None:
+    path = tmp_path / "films.csv"
+    path.write_text("id,title,genres,release_date\n5,Heat (1995),Crime,1996-02-01\n")
+    films = read_catalogue(path)
+    assert films.years.tolist() == [1995], "the title's year goes before the day it came out"
+    (extra,) = films.extra.to_pylist()
+    assert (extra["imdb_id"], extra["tmdb_id"]) == (None, None)
+    assert str(extra["release_date"]) == "1996-02-01"
+
+
 @pytest.mark.realdata
 def test_real_catalogues(real_data: Path) -> None:
     large = read_catalogue(real_data / "catalogue-6000")

@@ -46,6 +46,13 @@ class TestNetflixShort:
             # 12/1/26 lies ahead if the month comes first
             (["12/1/26"], datetime(2026, 1, 12, tzinfo=UTC)),
             (["4/4/24"], datetime(2024, 4, 4, tzinfo=UTC)),
+            # the year comes first only where it has four figures
+            (["24/5/12"], datetime(2012, 5, 24, tzinfo=UTC)),
+            # there was nothing to stream before 2007
+            (["5/6/2007", "6/5/2007", "13/12/2006"], None),
+            (["31/1/2007", "1/1/2007"], datetime(2007, 1, 31, tzinfo=UTC)),
+            # a date that is none in any order leaves the titles without days
+            (["5/31/24", "31/5/24"], None),
         ],
     )
     def test_the_order_of_day_and_month_comes_from_the_column(self, dates, first) -> None:
@@ -66,6 +73,20 @@ class TestNetflixShort:
         day = read("x.csv", text, date_order="day first")
         assert day.viewings[0].watched_at == datetime(2024, 3, 2, tzinfo=UTC)
         assert read("x.csv", text, date_order="nonsense").questions
+
+    def test_the_question_is_about_the_first_date_that_leaves_it_open(self) -> None:
+        (question,) = read("x.csv", "Title,Date\nHeat,4/4/24\nIt,2/3/24\nRan,2/3/24\n").questions
+        assert question.text == "Which day is 2/3/24?"
+
+    def test_today_may_be_the_day(self) -> None:
+        (question,) = read("x.csv", "Title,Date\nHeat,5/1/26\n").questions
+        assert question.choices == {"month first": "01 May 2026", "day first": "05 January 2026"}
+
+    def test_a_line_without_a_date_keeps_its_title(self) -> None:
+        lines = [f"Film {k},5/31/24" for k in range(200)]
+        found = read("x.csv", "\n".join(["Title,Date", *lines, "Last,never"]))
+        assert found.viewings[0].watched_at == datetime(2024, 5, 31, tzinfo=UTC)
+        assert (found.viewings[-1].title, found.viewings[-1].watched_at) == ("Last", None)
 
     def test_quotes_commas_and_other_languages(self) -> None:
         text = '\ufeffTitel,Datum\n"Good Bye, Lenin!","31.12.23"\n"Die ""Welle""","1.12.23"\n'
@@ -98,6 +119,22 @@ class TestNetflixFull:
         assert films["Heat"].evidence is Evidence.WATCHED
         assert films["Ran"].evidence is Evidence.STREAMED
         assert found.dropped == {"trailers and clips": 1, "played by itself": 1}
+
+    @pytest.mark.parametrize(
+        ("durations", "evidence"),
+        [
+            (["00:20:00"], Evidence.WATCHED),
+            (["00:19:59"], Evidence.STREAMED),
+            (["01:00:00"], Evidence.WATCHED),
+            (["00:12:00", "00:08:00"], Evidence.WATCHED),
+            (["00:00:59"], Evidence.STREAMED),
+            (["a while"], Evidence.STREAMED),
+        ],
+    )
+    def test_twenty_minutes_in_all_are_watching(self, durations, evidence) -> None:
+        lines = "".join(f"Anna,2024-05-31 20:15:00,{d},,Heat,,TV,1,1,DE\n" for d in durations)
+        (heat,) = read("ViewingActivity.csv", FULL + lines).viewings
+        assert heat.evidence is evidence
 
     def test_which_profile_is_asked(self) -> None:
         rows = self.rows + "Ben,2024-06-02 20:15:00,01:00:40,,Fargo,,TV,1,1,DE\n"

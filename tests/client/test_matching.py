@@ -164,6 +164,65 @@ def test_a_number_contradicting_the_title_wins() -> None:
     assert matcher.match(Viewing("Ran", "IMDb", year=1985, imdb_id="tt0000009")).item_id is None
 
 
+def remakes() -> Matcher:
+    return Matcher(
+        Catalogue.from_columns(
+            [1, 2, 3, 4], ["Solaris", "Sabrina", "Sabrina", "Sabrina"], [""] * 4,
+            year=[1972, 1994, 1995, 1954], popularity=[1, 2, 3, 9],
+        )
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("year", "film"), [(1970, None), (1971, 1), (1973, 1), (1974, None)])
+def test_a_year_may_be_one_off_and_no_more(year: int, film: int | None) -> None:
+    found = remakes().match(Viewing("Solaris", "x", year=year))
+    assert found.item_id == film
+    assert found.status is (Status.MATCHED if film else Status.NOT_IN_CATALOGUE)
+
+
+def test_the_same_year_goes_before_one_next_to_it() -> None:
+    found = remakes().match(Viewing("Sabrina", "x", year=1994))
+    assert (found.status, found.candidates) == (Status.MATCHED, (2,))
+    between = remakes().match(Viewing("Sabrina", "x", year=1996))
+    assert (between.status, between.candidates) == (Status.MATCHED, (3,))
+
+
+def test_films_of_one_title_are_offered_the_best_known_first() -> None:
+    found = remakes().match(Viewing("Sabrina", "x"))
+    assert (found.status, found.candidates) == (Status.AMBIGUOUS, (4, 3, 2))
+
+
+@pytest.mark.parametrize(
+    ("written", "offered"), [("The Conversion", True), ("The Conservation", False)]
+)
+def test_a_letter_or_two_are_a_slip_and_more_another_title(written: str, offered: bool) -> None:
+    matcher = Matcher(Catalogue.from_columns([1], ["The Conversation"], [""], year=[1974]))
+    found = matcher.match(Viewing(written, "x"))
+    assert found.status is (Status.SUGGESTED if offered else Status.NOT_IN_CATALOGUE)
+
+
+@pytest.mark.parametrize(
+    ("title", "status"),
+    [
+        ("Dune: Part Two", Status.MATCHED),  # a film, though it looks like an episode
+        ("Dune: Part Nine", Status.NOT_A_FILM),
+        ("Dark: Season 1: Secrets", Status.NOT_A_FILM),
+        ("Dark: Staffel 1", Status.NOT_A_FILM),
+        ("Dark: The Hour: Secrets", Status.NOT_A_FILM),
+        ("Dark: Secrets", Status.NOT_IN_CATALOGUE),  # one colon: as likely a film's
+    ],
+)
+def test_episodes_are_told_from_films(title: str, status: Status) -> None:
+    matcher = Matcher(Catalogue.from_columns([1], ["Dune: Part Two"], [""], year=[2024]))
+    found = matcher.match(Viewing(title, "Netflix", maybe_episode=True))
+    assert found.status is status
+    if status is Status.NOT_A_FILM:
+        assert found.why == "an episode of a series"
+        # where a source lists films only there is no such doubt
+        film = matcher.match(Viewing(title, "Letterboxd"))
+        assert film.status in (Status.NOT_IN_CATALOGUE, Status.SUGGESTED)
+
+
 def test_a_movielens_catalogue_as_it_comes() -> None:
     films = Catalogue.from_columns(
         [1, 2], ["Matrix, The (1999)", "Seven (a.k.a. Se7en) (1995)"], ["", ""],

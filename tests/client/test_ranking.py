@@ -88,6 +88,47 @@ def test_the_servers_list_is_a_hint(films: Catalogue) -> None:
     assert hinted[int(films.positions([unpopular])[0])] > plain.min()
 
 
+def test_the_hint_moves_little() -> None:
+    """The first of the server's list overtakes one a little better known, never one much better."""
+    films = Catalogue.from_columns(
+        ["known", "much-better", "a-little-better"], ["A", "B", "C"], ["X"] * 3,
+        popularity=[100, 150, 105],
+    )  # fmt: skip
+    at = {name: int(films.positions([name])[0]) for name in ("known", "much-better")}
+    plain, hinted = blended_scores(films, [], []), blended_scores(films, [], ["known"])
+    assert np.argsort(plain)[0] == at["known"]
+    assert np.argsort(hinted)[-2:].tolist() == [at["known"], at["much-better"]]
+
+
+def test_taste_counts_as_much_as_popularity() -> None:
+    """Of two categories alike in popularity one was watched: its films gain the logarithm of its
+    share over the usual one, with twenty films of the usual kind added, and the others lose."""
+    ids = [f"{kind}{k:02}" for kind in "xy" for k in range(40)]
+    films = Catalogue.from_columns(ids, ids, ["X"] * 40 + ["Y"] * 40, popularity=[1.0] * 80)
+    scores = blended_scores(films, ids[:30], [])
+    liked, usual = (30 + 20 / 2) / (30 / 2 + 20 / 2), (20 / 2) / (30 / 2 + 20 / 2)
+    assert scores[39] - scores[79] == pytest.approx(np.log(liked) - np.log(usual))
+
+
+def test_what_was_not_rated_was_good(films: Catalogue, viewers: Ratings) -> None:
+    model = model_class("svd")(factors=10).fit(viewers)
+    items = [str(i) for i in films.item_ids[:20]]
+    unrated = model_scores(model, films, items, {})
+    assert np.array_equal(unrated, model_scores(model, films, items, dict.fromkeys(items, 4.0)))
+    assert not np.array_equal(unrated, model_scores(model, films, items, {items[0]: 1.0}))
+
+
+def test_two_reasons_are_two_films(films: Catalogue, viewers: Ratings) -> None:
+    model = model_class("svd")(feedback="implicit", factors=20).fit(viewers)
+    by_title = {films.title_of(i): str(i) for i in films.item_ids[:40]}
+    items = list(by_title.values())  # remakes have one title
+    for used in (model, None):
+        scores = model_scores(model, films, items, {})
+        cards = [c for row in rows_of(films, scores, items, model=used) for c in row.cards]
+        assert any(len(card.why) == 2 for card in cards)
+        assert all(len(set(card.why)) == len(card.why) for card in cards)
+
+
 def test_the_model_is_used_when_there_is_one(
     tmp_path: Path, films: Catalogue, publishing: Served, served: Served
 ) -> None:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from epicrec.client.sources.archives import is_zip, unpack
-from epicrec.client.sources.titles import read_title
+from epicrec.client.sources.titles import Reading, read_title
 from epicrec.data.catalogue import Catalogue
 from epicrec.data.formats import items_file, read_items_table
 from epicrec.errors import InputError
@@ -32,6 +32,9 @@ _BASICS = ("title.basics.tsv.gz", "title.basics.tsv")
 _VOTES = ("title.ratings.tsv.gz", "title.ratings.tsv")
 _IMDB_FILMS = ("movie", "tvMovie")
 _MAX_ZIP = 512 * 2**20
+
+Links = dict[Any, tuple[Any, Any]]
+"""MovieLens' id of a film → its numbers at IMDb and TMDB."""
 
 
 def read_catalogue(path: str | Path, *, most: int = MOST_FILMS) -> Catalogue:
@@ -96,53 +99,77 @@ def _read_zip(path: Path) -> Catalogue:
         return read_catalogue(folder)
 
 
-def _tidy(table: pa.Table, links: dict[int, tuple[Any, Any]]) -> pa.Table:
+def _tidy(table: pa.Table, links: Links) -> pa.Table:
     """The table with our columns; its other columns are kept."""
-    names = set(table.column_names)
-    if "item_id" not in names:
-        if "id" not in names:
-            raise InputError(
-                f"the list has no column item_id or id; found {', '.join(table.column_names)}"
-            )
-        table = table.rename_columns(
-            ["item_id" if name == "id" else name for name in table.column_names]
-        )
-    if "title" not in names or not names & {"genres", "genre"}:
-        raise InputError(
-            f"the list has no columns title and genres; found {', '.join(table.column_names)}"
-        )
-    columns = {name: table[name].to_pylist() for name in table.column_names}
-    count = table.num_rows
-    nothing: list[Any] = [None] * count
-    readings = [read_title(str(title or "")) for title in columns["title"]]
-    years = columns.get("year") or nothing
-    dates = columns.get("release_date") or nothing
-    ids = columns["item_id"]
-    linked = [links.get(i, (None, None)) for i in ids] if links else [(None, None)] * count
-    from_tmdb = "vote_count" in names and bool(names & {"poster_url", "poster_path", "overview"})
-    tmdb_ids = columns.get("tmdb_id") or (ids if from_tmdb else [pair[1] for pair in linked])
-    imdb_ids = columns.get("imdb_id") or [pair[0] for pair in linked]
-    originals = columns.get("original_title") or nothing
+    table = _with_our_names(table)
+    readings = [read_title(str(title or "")) for title in table["title"].to_pylist()]
+    imdb_ids, tmdb_ids = _numbers_elsewhere(table, links)
     tidy: dict[str, Any] = {
         "item_id": table["item_id"],
         "title": [reading.title for reading in readings],
-        "genres": [_genres(text) for text in columns.get("genres") or columns["genre"]],
-        "year": [
-            _year(year) or reading.year or _year(date) or 0
-            for year, date, reading in zip(years, dates, readings, strict=True)
-        ],
+        "genres": [_genres(text) for text in table["genres"].to_pylist()],
+        "year": _years(table, readings),
         "imdb_id": [imdb_number(number) for number in imdb_ids],
         "tmdb_id": [as_number(number) for number in tmdb_ids],
-        "alternatives": [
-            "|".join(dict.fromkeys(n for n in (*r.alternatives, o) if n and n != r.title))
-            for r, o in zip(readings, originals, strict=True)
-        ],
+        "alternatives": _alternatives(table, readings),
     }
+    names = table.column_names
     popularity = "popularity" if "popularity" in names else "vote_count"
     if popularity in names:
         tidy["popularity"] = pc.cast(table[popularity], pa.float64())
-    kept = [n for n in table.column_names if n not in {*tidy, "genre", "original_title"}]
+    kept = [n for n in names if n not in {*tidy, "genre", "original_title"}]
     return pa.table(tidy | {name: table[name] for name in kept})
+
+
+def _with_our_names(table: pa.Table) -> pa.Table:
+    """`item_id` and `genres` under these names, where the list says `id` and `genre`."""
+    names = list(table.column_names)
+    for ours, theirs in (("item_id", "id"), ("genres", "genre")):
+        if ours not in names:
+            names = [ours if name == theirs else name for name in names]
+    found = f"found {', '.join(table.column_names)}"
+    if "item_id" not in names:
+        raise InputError(f"the list has no column item_id or id; {found}")
+    if "title" not in names or "genres" not in names:
+        raise InputError(f"the list has no columns title and genres; {found}")
+    return table.rename_columns(names)
+
+
+def _values(table: pa.Table, name: str) -> list[Any]:
+    """A column's values, None for each row where there is no such column."""
+    return table[name].to_pylist() if name in table.column_names else [None] * table.num_rows
+
+
+def _numbers_elsewhere(table: pa.Table, links: Links) -> tuple[list[Any], list[Any]]:
+    """Each film's number at IMDb and at TMDB: in a column of its own, else by MovieLens' links; in
+    a list of TMDB's own the id is the number there."""
+    names = set(table.column_names)
+    ids = table["item_id"].to_pylist()
+    linked = [links.get(i, (None, None)) for i in ids]
+    imdb_ids, tmdb_ids = [imdb for imdb, _ in linked], [tmdb for _, tmdb in linked]
+    if "vote_count" in names and names & {"poster_url", "poster_path", "overview"}:
+        tmdb_ids = ids
+    return (
+        _values(table, "imdb_id") if "imdb_id" in names else imdb_ids,
+        _values(table, "tmdb_id") if "tmdb_id" in names else tmdb_ids,
+    )
+
+
+def _years(table: pa.Table, readings: list[Reading]) -> list[int]:
+    """From its column, else from the title, else from the day it came out; 0 for unknown."""
+    years, dates = _values(table, "year"), _values(table, "release_date")
+    return [
+        _year(year) or reading.year or _year(date) or 0
+        for year, date, reading in zip(years, dates, readings, strict=True)
+    ]
+
+
+def _alternatives(table: pa.Table, readings: list[Reading]) -> list[str]:
+    """'|' between a film's other titles: those in brackets behind the title, and the original."""
+    return [
+        "|".join(dict.fromkeys(n for n in (*r.alternatives, o) if n and n != r.title))
+        for r, o in zip(readings, _values(table, "original_title"), strict=True)
+    ]
 
 
 def imdb_number(value: Any) -> str | None:
@@ -175,7 +202,7 @@ def _genres(value: Any) -> str:
     return text if "|" in text else "|".join(part.strip() for part in text.split(","))
 
 
-def _links(folder: Path) -> dict[int, tuple[Any, Any]]:
+def _links(folder: Path) -> Links:
     """MovieLens' numbers at IMDb and TMDB, where the file is there."""
     path = folder / "links.csv"
     if not path.is_file():

@@ -102,6 +102,15 @@ def _minutes(duration: str) -> float:
 
 def _days(texts: Sequence[str], answer: str | None, today: date) -> list[date | None] | Question:
     """The dates, in the one order of day and month that fits the whole column."""
+    readings = _readings(texts, today)
+    if not readings:  # some date fits no order: keep the titles, drop the days
+        return [None] * len(texts)
+    order = answer if answer in readings else _evident(readings)
+    return _which_order(texts, readings) if order is None else readings[order]
+
+
+def _readings(texts: Sequence[str], today: date) -> dict[str, list[date | None]]:
+    """The dates in each order in which all of them are days that were. What is no date is None."""
     parts = [_DATE_PARTS.match(text) for text in texts]
     readings: dict[str, list[date | None]] = {}
     for order, places in _ORDERS.items():
@@ -112,25 +121,26 @@ def _days(texts: Sequence[str], answer: str | None, today: date) -> list[date | 
             readings[order] = days
     if len(readings) > 1 and not any(p and len(p.group(1)) == 4 for p in parts):
         readings.pop("year first", None)  # nobody writes 24/5/31 for a day that can be read else
-    if answer in readings:
-        return readings[answer]
-    if not readings:  # some date fits no order: keep the titles, drop the days
-        return [None] * len(texts)
-    # Netflix lists the newest first: an order in which the days run backwards is the right one
+    return readings
+
+
+def _evident(readings: Mapping[str, Sequence[date | None]]) -> str | None:
+    """The order that needs no question: the only one in which the newest comes first, as Netflix
+    lists them, or any where all say the same."""
     falling = [order for order, days in readings.items() if _falling(days)]
     if len(falling) == 1:
-        return readings[falling[0]]
-    different = {tuple(days): order for order, days in readings.items()}
-    if len(different) == 1:
-        return next(iter(readings.values()))
-    example = next(
-        texts[k] for k in range(len(texts)) if len({days[k] for days in readings.values()}) > 1
-    )
-    at = texts.index(example)
+        return falling[0]
+    alike = len({tuple(days) for days in readings.values()}) == 1
+    return next(iter(readings)) if alike else None
+
+
+def _which_order(texts: Sequence[str], readings: Mapping[str, Sequence[date | None]]) -> Question:
+    """Asked about the first date that the orders read differently."""
+    at = next(k for k in range(len(texts)) if len({days[k] for days in readings.values()}) > 1)
     return Question(
         "date order",
-        f"Which day is {example.strip()}?",
-        {order: f"{days[at]:%d %B %Y}" for order, days in readings.items() if days[at]},
+        f"Which day is {texts[at].strip()}?",
+        {order: f"{days[at]:%d %B %Y}" for order, days in readings.items()},
     )
 
 

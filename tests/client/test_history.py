@@ -1,0 +1,69 @@
+"""The history: what is kept of a batch, what is taken back, and which day counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from epicrec.client.history import History
+from epicrec.client.matching import Matcher
+from epicrec.client.sources import Viewing
+from epicrec.client.store import Store
+from epicrec.data import Catalogue
+from epicrec.errors import InputError
+
+FILMS = Catalogue.from_columns(
+    ["dune-1984", "dune-2021", "heat-1995"], ["Dune", "Dune", "Heat"], [""] * 3,
+    year=[1984, 2021, 1995],
+)  # fmt: skip
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    store = Store(tmp_path)
+    yield History(store)
+    store.close()
+
+
+def day(number: int) -> datetime:
+    return datetime(2024, 5, number, tzinfo=UTC)
+
+
+def draft(history: History, *viewings: Viewing) -> int:
+    matches = Matcher(FILMS).match_all(viewings, history.answers())
+    return history.draft("a file", zip(viewings, matches, strict=True), {})
+
+
+def test_undoing_takes_back_what_was_entered_and_what_waits(history: History) -> None:
+    batch = draft(history, Viewing("Heat", "mine", year=1995), Viewing("Dune", "mine"))
+    assert history.keep(batch, {}) == 1
+    assert [waiting.title for waiting in history.drafts(batch)] == ["Dune"]
+    history.undo(batch)
+    assert history.items() == []
+    assert history.drafts(batch) == []
+    assert history.batches() == []
+    with pytest.raises(InputError, match="no longer there"):
+        history.keep(batch, {})
+
+
+def test_undoing_one_batch_leaves_the_others(history: History) -> None:
+    first = draft(history, Viewing("Heat", "mine", year=1995))
+    second = draft(history, Viewing("Dune", "mine"), Viewing("Dune", "mine", year=2021))
+    for batch in (first, second):
+        history.keep(batch, {})
+    history.undo(first)
+    assert history.items() == ["dune-2021"]
+    assert [waiting.title for waiting in history.drafts(second)] == ["Dune"]
+
+
+def test_a_film_seen_twice_was_watched_on_the_later_day(history: History) -> None:
+    seen = [Viewing("Heat", "mine", year=1995, watched_at=day(n)) for n in (3, 20, 11)]
+    history.keep(draft(history, *seen, Viewing("Heat", "mine", year=1995)), {})
+    (film,) = history.films()
+    assert film.watched_at == day(20).isoformat()
+    history.keep(draft(history, Viewing("Heat", "other", year=1995, watched_at=day(7))), {})
+    (film,) = history.films()
+    assert (film.sources, film.watched_at) == (("mine", "other"), day(20).isoformat())
