@@ -49,7 +49,7 @@ clean:  ## remove what the commands above made
 	$(PYTHON) -m venv .venv
 
 .venv/.base: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) install -c constraints.txt -e '.[client,server]'
+	$(PIP) install -c constraints.txt -e '.[client,server,papers]'
 	touch $@
 
 .venv/.dev: .venv/bin/python pyproject.toml constraints.txt

@@ -47,17 +47,6 @@ Set = Annotated[
 ]
 
 
-def needs(extra: str, *modules: str) -> None:
-    """Say what to install where an extra's libraries are absent."""
-    from importlib.util import find_spec
-
-    missing = [name for name in modules if find_spec(name) is None]
-    if missing:
-        raise InputError(
-            f"this needs {', '.join(missing)}; install them with pip install 'epicrec[{extra}]'"
-        )
-
-
 def load_data(data: str, scale: str | None) -> Any:
     from epicrec.data import Scale, load_dataset
 

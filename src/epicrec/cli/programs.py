@@ -13,7 +13,6 @@ from epicrec.cli.app import app
 from epicrec.cli.output import (
     Data,
     Json,
-    needs,
     out,
     print_figures,
     print_table,
@@ -21,6 +20,7 @@ from epicrec.cli.output import (
     show,
 )
 from epicrec.errors import EpicrecError, InputError
+from epicrec.extras import needs
 
 
 @app.command()
@@ -78,7 +78,7 @@ def client(
     ] = None,
 ) -> None:
     """Your history, how private to be, and recommendations: pages on this machine alone."""
-    needs("client", "fastapi", "jinja2", "httpx", "rapidfuzz")
+    needs("client", "fastapi", "jinja2", "httpx", "rapidfuzz", "platformdirs")
     from epicrec.client import run_client
 
     run_client(

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from epicrec.data import Ratings
 from epicrec.errors import InputError
+from epicrec.extras import needs
 
 Floats = npt.NDArray[np.floating[Any]]
 Filter = Literal["als", "svd"]
@@ -18,19 +19,25 @@ _FACTORS = 64
 _ITERATIONS = 15
 
 
+def check_filter(model: Filter) -> None:
+    """Refuse a filter that is unknown or not installed, before any work is done."""
+    if model not in get_args(Filter):
+        raise InputError(f"the filter is one of {', '.join(get_args(Filter))}, not {model!r}")
+    if model == "als":
+        needs("papers", "implicit", "threadpoolctl")
+
+
 def completed(histories: Ratings, model: Filter) -> Floats:
     """The predicted matrix, one row a user, one column an item."""
     if model == "als":
         fitted = als(histories)
         return np.asarray(fitted.user_factors @ fitted.item_factors.T)
-    if model == "svd":
-        from epicrec.models.factors import SVD
+    from epicrec.models.factors import SVD
 
-        own = SVD(factors=_FACTORS, feedback="implicit").fit(histories)
-        scores = np.asarray(own._scores(histories), dtype=np.float64)
-        # it only orders items: one factor, fitted to what it learned from, puts it on GT's scale
-        return np.asarray(scores * (binary(histories).multiply(scores).sum() / (scores**2).sum()))
-    raise InputError(f"the filter is one of {', '.join(get_args(Filter))}, not {model!r}")
+    own = SVD(factors=_FACTORS, feedback="implicit").fit(histories)
+    scores = np.asarray(own._scores(histories), dtype=np.float64)
+    # it only orders items: one factor, fitted to what it learned from, puts it on GT's scale
+    return np.asarray(scores * (binary(histories).multiply(scores).sum() / (scores**2).sum()))
 
 
 def als(histories: Ratings) -> Any:

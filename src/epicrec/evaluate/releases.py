@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from epicrec.data import Catalogue, Dataset, Ratings, split_per_user, split_random
 from epicrec.errors import InputError
-from epicrec.evaluate.filters import Filter, als, binary, completed, folded_in
+from epicrec.evaluate.filters import Filter, als, binary, check_filter, completed, folded_in
 from epicrec.evaluate.metrics import list_metrics
 from epicrec.evaluate.protocols import Evaluation
 from epicrec.perturb import LEVELS, MEpicRec, Prior, SEpicRec, parse_levels
@@ -158,6 +158,7 @@ def mae_loss(
     `mae_loss` sums over all users and all items, as the formula has it; `mae_loss_unseen` leaves
     out the ones that Rec_r was shown, which are memory and not recommendation.
     """
+    check_filter(model)
     started = time.perf_counter()
     setting = experiment(dataset, seed=seed, max_users=max_users)
     perturber = _perturber(setting, method, epsilon, as_published, calibration)
@@ -250,6 +251,7 @@ def topn_cost(
     `everybody_perturbed`: a server that has seen only releases. `device_from_perturbed`: its item
     model, ranked on the device with the true history. What was watched is never listed.
     """
+    check_filter("als")
     started = time.perf_counter()
     setting = experiment(dataset, seed=seed, max_users=max_users)
     perturber = _perturber(setting, method, epsilon, as_published, "category")

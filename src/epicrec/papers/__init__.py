@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from epicrec.errors import InputError
+from epicrec.extras import needs
 
 PAPERS = {
     "epicrec": "epicrec",
@@ -21,6 +22,7 @@ def reproduce(paper: str, folder: str | Path, *, quick: bool = False) -> dict[st
     """A paper's tables and figures, the paper's value beside ours; plots as files in `folder`."""
     if paper not in PAPERS:
         raise InputError(f"there is no paper {paper!r}; choose from {', '.join(PAPERS)}")
+    needs("papers", "altair", "vl_convert", "implicit", "threadpoolctl")
     module = import_module(f"epicrec.papers.{PAPERS[paper]}")
     found: dict[str, Any] = module.reproduce(Path(folder), quick=quick)
     return found
