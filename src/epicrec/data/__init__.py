@@ -2,7 +2,9 @@
 
 from epicrec.data.catalogue import Catalogue, CategoryRows
 from epicrec.data.datasets import EMBEDDED, Dataset, available, describe, load_dataset
-from epicrec.data.ratings import Ratings, Scale, find
+from epicrec.data.ids import find
+from epicrec.data.ratings import Ratings
+from epicrec.data.scale import Scale
 from epicrec.data.splits import split_last, split_per_user, split_probe, split_random, split_users
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from epicrec.data.ratings import find
+from epicrec.data.ids import find
 from epicrec.errors import InputError
 
 NO_CATEGORY = frozenset({"", "(no genres listed)", "unknown"})

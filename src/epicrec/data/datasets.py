@@ -12,7 +12,8 @@ import pyarrow.parquet as pa_parquet
 
 from epicrec.data.catalogue import Catalogue
 from epicrec.data.formats import items_file, ratings_file, read_items_table, read_ratings_table
-from epicrec.data.ratings import HALF_STARS, STARS, Ratings, Scale
+from epicrec.data.ratings import Ratings
+from epicrec.data.scale import HALF_STARS, STARS, Scale
 from epicrec.data.simulate import embedded_items, simulate_table
 from epicrec.errors import InputError
 

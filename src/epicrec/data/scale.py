@@ -1,0 +1,53 @@
+"""Scale: the public scale that ratings are given on, and those met most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.errors import InputError
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The public scale of the ratings: from `low` to `high` in steps of `step`."""
+
+    low: float
+    high: float
+    step: float
+
+    def __post_init__(self) -> None:
+        if not (self.low < self.high and self.step > 0):
+            raise InputError(
+                f"a rating scale needs low < high and step > 0, got {self}; try Scale(1, 5, 1)"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g} in steps of {self.step:g}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """`low:high` or `low:high:step`, as on the command line."""
+        try:
+            low, high, *step = (float(part) for part in text.split(":"))
+            return cls(low, high, *(step or [1.0]))
+        except (TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"cannot read {text!r} as a scale; write low:high:step, such as 1:5:1"
+            ) from None
+
+    def holds(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Which values lie on the scale (to within the precision of float32)."""
+        steps = (values.astype(np.float64) - self.low) / self.step
+        on_grid = np.abs(steps - np.rint(steps)) < 1e-3
+        return on_grid & (values >= self.low - 1e-6) & (values <= self.high + 1e-6)
+
+
+STARS = Scale(1, 5, 1)
+HALF_STARS = Scale(0.5, 5, 0.5)
+KNOWN_SCALES = (STARS, HALF_STARS, Scale(1, 10, 1), Scale(-10, 10, 0.01))
