@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from epicrec.data import Catalogue, Scale, find
+from epicrec.data import Catalogue, find
 from epicrec.models import Recommender
 
 Floats = npt.NDArray[np.float64]
@@ -58,7 +58,7 @@ def model_scores(
     columns: dict[str, Any] = {"user_id": ["me"] * int(known.sum()), "item_id": history[known]}
     if model.feedback == "explicit" and model.scale_ is not None:
         stars = [ratings.get(item, _GOOD) for item, here in zip(items, known, strict=True) if here]
-        columns["rating"] = _on_scale(np.array(stars), model.scale_)
+        columns["rating"] = model.scale_.of_stars(np.array(stars))
     table = model.recommend(
         pa.table(columns), n=len(model.item_ids_), exclude_seen=False, items=own[at >= 0]
     )
@@ -193,10 +193,3 @@ def _own_ids(model: Recommender, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if model.item_ids_.dtype.kind in "US":
         return ids.astype(np.str_)
     return np.array([int(i) if str(i).isdecimal() else -1 for i in ids], dtype=np.int64)
-
-
-def _on_scale(stars: Floats, scale: Scale) -> Floats:
-    """Stars from 1 to 5 as ratings on another scale, on its steps."""
-    share = (stars.clip(1, 5) - 1) / 4
-    steps = np.rint(share * (scale.high - scale.low) / scale.step)
-    return np.asarray(np.clip(scale.low + steps * scale.step, scale.low, scale.high))

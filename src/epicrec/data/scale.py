@@ -41,6 +41,24 @@ class Scale:
                 f"cannot read {text!r} as a scale; write low:high:step, such as 1:5:1"
             ) from None
 
+    @property
+    def middle(self) -> float:
+        return (self.low + self.high) / 2
+
+    @property
+    def star(self) -> float:
+        """What one star of five is here: a quarter of the way from one end to the other."""
+        return (self.high - self.low) / 4
+
+    def of_stars(self, stars: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """The values nearest to 1 to 5 stars.
+
+        >>> Scale(1, 10, 1).of_stars(np.array([0.5, 1, 3.5, 5])).tolist()
+        [1.0, 1.0, 7.0, 10.0]
+        """
+        steps = np.rint((stars.clip(1, 5) - 1) / 4 * (self.high - self.low) / self.step)
+        return np.asarray(np.clip(self.low + steps * self.step, self.low, self.high), np.float64)
+
     def holds(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Which values lie on the scale (to within the precision of float32)."""
         steps = (values.astype(np.float64) - self.low) / self.step

@@ -142,10 +142,10 @@ def history_state(counts: Floats, factors: Floats, projections: Floats) -> dict[
 
 def rating_state(offsets: Floats, factors: Floats, ridge: float, scale: Scale) -> dict[str, Any]:
     """The state of a model from what was learned in stars, with a column for the user's mean."""
-    star = (scale.high - scale.low) / 4
+    star = scale.star
     columns = np.column_stack([np.full(len(offsets), USER_SPREAD), factors]) * star
     return {
-        "offsets_": (scale.low + scale.high) / 2 + offsets * star,
+        "offsets_": scale.middle + offsets * star,
         "factors_": columns.astype(np.float32),
         "ridge_": ridge * star**2,
     }
@@ -153,8 +153,7 @@ def rating_state(offsets: Floats, factors: Floats, ridge: float, scale: Scale) -
 
 def in_stars(values: npt.NDArray[Any], scale: Scale) -> npt.NDArray[np.float64]:
     """Ratings as stars from the middle of their scale: its ends are -2 and 2."""
-    middle, star = (scale.low + scale.high) / 2, (scale.high - scale.low) / 4
-    return np.clip((values.astype(np.float64) - middle) / star, -2, 2)
+    return np.clip((values.astype(np.float64) - scale.middle) / scale.star, -2, 2)
 
 
 def pair_products(ratings: Ratings, values: Floats, weights: Floats) -> Any:

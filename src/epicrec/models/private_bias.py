@@ -80,7 +80,7 @@ class PrivateBias(Recommender):
         told, doubt = self.told_[items], self.doubt_[items]
         lie = np.bincount(users, told + doubt * self.mean_, n) + _ITEMS_TO_CHANGE * self.mean_
         usual = lie / (histories.user_counts + _ITEMS_TO_CHANGE)
-        half = (self.scale_.high - self.scale_.low) / 2
+        half = 2 * self.scale_.star
         own = (histories.values - self.scale_.low) / half - 1 - told - doubt * usual[users]
         sure = 1 / (_RESIDUAL + self.variance_[items])
         weight = np.bincount(users, sure, n) + 1 / _BETWEEN_USERS
@@ -88,7 +88,7 @@ class PrivateBias(Recommender):
 
     def _rated(self, score: Floats) -> Floats:
         assert self.scale_ is not None
-        return self.scale_.low + (self.scale_.high - self.scale_.low) / 2 * (1 + score)
+        return self.scale_.low + 2 * self.scale_.star * (1 + score)
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ class DPMCos(_DPMUserBased):
 def own_means(histories: Ratings) -> Floats:
     """Each user's mean; the middle of the scale for an empty history."""
     assert histories.scale is not None
-    return plain_means(histories, (histories.scale.low + histories.scale.high) / 2)
+    return plain_means(histories, histories.scale.middle)
 
 
 def similarities(histories: Ratings, known: Ratings, *, centred: bool) -> Floats:

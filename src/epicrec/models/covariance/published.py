@@ -97,7 +97,7 @@ def fit_published(model: Any, ratings: Ratings) -> tuple[dict[str, Any], Guarant
             add(values, size, seed=seed)
         return values / one
 
-    star = (scale.high - scale.low) / 4
+    star = scale.star
     bits, weight_bits = BITS[norm]
     grid, weight_one = 2.0**bits, 2.0**weight_bits
     # the paper's ratings go from 1 to 5

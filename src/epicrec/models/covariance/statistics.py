@@ -36,8 +36,7 @@ MOST_USERS = 1 << 22
 
 def in_steps(values: npt.NDArray[np.floating], scale: Scale) -> npt.NDArray[np.int16]:
     """Ratings in steps from the middle of the scale, rounded toward zero."""
-    middle, star = (scale.low + scale.high) / 2, (scale.high - scale.low) / 4
-    steps = (values.astype(np.float64) - middle) * (STEPS / star)
+    steps = (values.astype(np.float64) - scale.middle) * (STEPS / scale.star)
     return np.clip(np.trunc(steps), -2 * STEPS, 2 * STEPS).astype(np.int16)
 
 
