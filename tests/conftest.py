@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from epicrec.data import Catalogue, Ratings, Scale
-from epicrec.data.simulate import embedded_items, simulate_table
+from epicrec.data import Ratings
+from epicrec.testing.fixtures import films, viewers  # noqa: F401
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 
@@ -26,18 +26,6 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the real rating data, which is not at {folder}; set EPICREC_DATA")
     return folder
-
-
-@pytest.fixture(scope="session")
-def films() -> Catalogue:
-    return Catalogue.from_table(embedded_items())
-
-
-@pytest.fixture(scope="session")
-def viewers(films: Catalogue) -> Ratings:
-    """300 simulated viewers of the embedded films."""
-    ratings = Ratings.from_table(simulate_table(users=300, seed=7), scale=Scale(1, 5, 1))
-    return ratings.with_items(films.item_ids)
 
 
 @pytest.fixture(scope="session")

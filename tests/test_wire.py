@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from epicrec import wire
+from epicrec.perturb import Release
 from epicrec.privacy import Guarantee
 
 PROMISE = Guarantee(epsilon=1.0, unit="item", relation="add or remove one")
@@ -62,26 +63,55 @@ def test_refused(change: dict[str, object]) -> None:
         wire.Feedback.model_validate(good | change)
 
 
-def test_a_release_carries_a_guarantee_as_it_is_written_elsewhere() -> None:
-    release = wire.Release(Items=["a"], Guarantee=PROMISE.to_dict())
-    again = wire.Release.model_validate_json(release.model_dump_json())
-    assert again.Guarantee is not None
-    assert Guarantee.from_dict(again.Guarantee) == PROMISE
+def message(**changes: object) -> wire.Released:
+    release = Release(
+        method="d2p", items=("a", "b"), counts=(2, 1), guarantee=PROMISE, kept={"levels": {}}
+    )
+    return wire.Released.model_validate({"Release": release.to_dict() | changes})
+
+
+def test_a_release_is_the_librarys_own_without_what_the_device_keeps() -> None:
+    again = wire.Released.model_validate_json(message().model_dump_json())
+    release = Release.from_dict(again.Release)
+    assert release.guarantee == PROMISE
+    assert (release.items, release.values) == (("a", "b"), (2.0, 1.0))
+    assert release.kept == {}
 
 
 def test_a_release_in_clear_states_no_epsilon() -> None:
-    release = wire.Release(Items=["a"], Guarantee=Guarantee.none().to_dict())
-    assert release.Guarantee is not None
-    assert release.Guarantee["epsilon"] is None
+    found = message(guarantee=Guarantee.none().to_dict())
+    assert found.Release["guarantee"]["epsilon"] is None
 
 
 @pytest.mark.parametrize("wrong", [{}, {"epsilon": -1}, {"epsilon": 1, "unit": "film"}, "ε = 1"])
 def test_a_guarantee_that_is_none_is_refused(wrong: object) -> None:
-    with pytest.raises(ValidationError, match="Guarantee"):
-        wire.Release.model_validate({"Items": ["a"], "Guarantee": wrong})
+    with pytest.raises(ValidationError, match="Release"):
+        message(guarantee=wrong)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"items": ["a"]},
+        {"items": ["a", "a"]},
+        {"items": ["a", {}]},
+        {"items": ["a", 7]},
+        {"items": None},
+        {"counts": [1, 0]},
+        {"counts": [1, 1.5]},
+        {"counts": None, "ratings": [1.0, None]},
+        {"settings": 3},
+        {"format": 99},
+        {"format": "x"},
+        {"unknown": 1},
+    ],
+)
+def test_what_is_no_release_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        message(**change)
 
 
 def test_a_release_has_a_largest_size() -> None:
-    wire.Release(Items=["i"] * wire.MOST_ROWS)
-    with pytest.raises(ValidationError):
-        wire.Release(Items=["i"] * (wire.MOST_ROWS + 1))
+    message(items=[str(i) for i in range(wire.MOST_ROWS)], counts=None)
+    with pytest.raises(ValidationError, match="at most"):
+        message(items=[str(i) for i in range(wire.MOST_ROWS + 1)], counts=None)

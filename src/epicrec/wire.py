@@ -1,7 +1,7 @@
 """What both ends say: the messages between client and server, as JSON with Gorse's PascalCase keys.
 
 Gorse's own messages (Item, User, Feedback, pages, scores) keep its names, so that its clients can
-speak to our server and ours to Gorse. Registration, Release and ModelInfo are additions.
+speak to our server and ours to Gorse. Registration, Released and ModelInfo are additions.
 """
 
 from __future__ import annotations
@@ -9,9 +9,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+)
 
 from epicrec.errors import InputError
+from epicrec.perturb import Release
 from epicrec.privacy import Guarantee
 
 MOST_ROWS = 10_000
@@ -39,6 +47,17 @@ def _guarantee(value: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(str(error)) from None
 
 
+def _release(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        release = Release.from_dict(value).public()
+    except InputError as error:
+        raise ValueError(str(error)) from None
+    if len(release.items) > MOST_ROWS:
+        raise ValueError(f"a release holds at most {MOST_ROWS:,} items")
+    _ITEM_IDS.validate_python(list(release.items))
+    return release.to_dict()
+
+
 TYPE_NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
 PRINTABLE = r"^[^\x00-\x1f\x7f]*$"
 Id = Annotated[str, Field(min_length=1, max_length=256, pattern=PRINTABLE)]
@@ -51,6 +70,9 @@ MomentOrNone = Annotated[Moment | None, BeforeValidator(_dated)]
 Extras = dict[Name, Any] | list[Any] | None
 StatedGuarantee = Annotated[dict[str, Any], AfterValidator(_guarantee)]
 """`Guarantee.to_dict()`: epsilon (null for none), delta, unit, relation, status, assumes, ...."""
+StatedRelease = Annotated[dict[str, Any], AfterValidator(_release)]
+"""`perturb.Release.to_dict()`; what the device keeps of it is dropped where it still stands."""
+_ITEM_IDS = TypeAdapter(list[Id])
 
 
 class Message(BaseModel):
@@ -136,12 +158,11 @@ class Registration(Message):
     Secret: str
 
 
-class Release(Message):
+class Released(Message):
     """All one client releases under one feedback type, in the place of its last release."""
 
-    Items: Annotated[list[Id], Field(max_length=MOST_ROWS)]
+    Release: StatedRelease
     FeedbackType: Kind = "watch"
-    Guarantee: StatedGuarantee | None = None
 
 
 class ModelInfo(Message):

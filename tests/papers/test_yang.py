@@ -14,7 +14,7 @@ from epicrec.evaluate.four_blocks import evaluate_yang, reduced, yang_blocks
 from epicrec.models import private_bias
 from epicrec.models.private_bias import PrivateBias
 from epicrec.papers.yang import PAPER_SIZES, noise_table, reproduce
-from epicrec.perturb import dpi
+from epicrec.perturb.dpi import codes
 
 
 @pytest.fixture(scope="module")
@@ -128,9 +128,9 @@ def test_the_attack_breaks_dpm(method: str, epsilon: float) -> None:
     assert result.lower_bound > 1.2 * epsilon
 
 
-@pytest.mark.parametrize(("method", "module"), [("dpi-avg", dpi), ("pcc", private_bias)])
+@pytest.mark.parametrize(("method", "module"), [("dpi-avg", codes), ("pcc", private_bias)])
 def test_mutants_are_caught(method: str, module: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    true_scale = dpi.laplace_scale
+    true_scale = codes.laplace_scale
     monkeypatch.setattr(module, "laplace_scale", lambda s, e: true_scale(s, e) / 2)
     assert not audit_yang(method, epsilon=1.0).holds(1.0)
 

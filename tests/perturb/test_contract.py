@@ -1,10 +1,12 @@
 from math import exp, inf
 
+import pyarrow as pa
 import pytest
 
-from epicrec.data import Catalogue
+from epicrec.data import Catalogue, Scale
 from epicrec.errors import InputError
-from epicrec.perturb import MEpicRec, Release, SEpicRec, odds, odds_of
+from epicrec.perturb import D2P, DPI, MEpicRec, Perturber, Release, SEpicRec, odds_of
+from epicrec.privacy import Guarantee
 
 FILMS = Catalogue.from_columns(
     [1, 2, 3, 4], ["a", "b", "c", "d"], ["War", "War|Drama", "Opera", "Opera|Spy"]
@@ -27,20 +29,20 @@ def test_odds_of_a_budget():
 def test_odds_of_single_items_depend_on_their_categories():
     levels = {"War": "perturbed", "Drama": "perturbed", "Opera": "all", "Spy": "no"}
     release = MEpicRec(FILMS, epsilon=1.0).release([1, 2, 3, 4], levels)
-    single, both = odds(FILMS, release, 1), odds(FILMS, release, 2)
+    single, both = MEpicRec.odds(release, 1, FILMS), MEpicRec.odds(release, 2, FILMS)
     assert 0 < single.epsilon < both.epsilon <= 1.0
-    assert odds(FILMS, release, 3).epsilon == inf
-    assert "knows" in str(odds(FILMS, release, 3))
-    assert odds(FILMS, release, 4).epsilon == 0
-    assert odds(FILMS, release, 99).epsilon == 0
+    assert MEpicRec.odds(release, 3, FILMS).epsilon == inf
+    assert "knows" in str(MEpicRec.odds(release, 3, FILMS))
+    assert MEpicRec.odds(release, 4, FILMS).epsilon == 0
+    assert MEpicRec.odds(release, 99, FILMS).epsilon == 0
 
 
 def test_odds_of_a_leaky_release_say_so():
     levels = {"War": "all", "Drama": "perturbed", "Opera": "perturbed", "Spy": "no"}
     release = MEpicRec(FILMS, epsilon=1.0, as_published=True).release([2], levels)
-    assert odds(FILMS, release, 2).epsilon == inf
+    assert MEpicRec.odds(release, 2, FILMS).epsilon == inf
     sound = MEpicRec(FILMS, epsilon=1.0).release([2], levels)
-    assert odds(FILMS, sound, 2).epsilon <= 1.0
+    assert MEpicRec.odds(sound, 2, FILMS).epsilon <= 1.0
 
 
 def test_json_of_something_else_is_refused():
@@ -52,4 +54,61 @@ def test_json_of_something_else_is_refused():
 
 def test_scales_survive_json_exactly():
     release = SEpicRec(FILMS, epsilon=0.3).release([1])
-    assert Release.from_json(release.to_json()).scales == release.scales
+    assert Release.from_json(release.to_json()).settings["scales"] == release.settings["scales"]
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_odds_with_grouped_noise_are_those_of_the_whole_budget(published):
+    device = SEpicRec(FILMS, epsilon=3.0, calibration="gs", as_published=published)
+    release = device.release([1, 2, 3])
+    assert SEpicRec.odds(release, 1, FILMS).epsilon == 3.0
+
+
+def test_a_withheld_category_stays_out_of_alteregos(films):
+    device = D2P(films, epsilon=3.0)
+    genre = films.categories[0]
+    inside = [i for i in range(len(films)) if genre in films.categories_of(i)]
+    levels = {genre: "no release"}
+    release = device.release(films.item_ids[:200], levels)
+    assert not {films.item_ids[i] for i in inside} & set(release.items)
+    treated = device.treatment(films.item_ids[inside], levels)
+    assert set(treated) == {"no release"}
+    assert device.budget(levels) <= 3.0
+
+
+class Toy(Perturber):
+    """Sends the history as it is, and promises nothing."""
+
+    method = "toy"
+
+    def release(self, history, *_, **__):
+        return Release(method="toy", items=tuple(history), guarantee=Guarantee.none(unit="item"))
+
+    def budget(self, *_):
+        return inf
+
+
+def test_a_perturber_without_a_promise_refuses_to_say_odds():
+    release = Toy().release([1, 2])
+    assert Toy.odds(release, 1, FILMS) is None
+    assert Toy().treatment([1, 2]) == ["perturbed release"] * 2
+    with pytest.raises(InputError, match="only level"):
+        Toy().treatment([1], "no release")
+
+
+def test_dpi_says_that_which_items_were_rated_is_public():
+    history = pa.table({"item_id": [1, 2], "rating": [5.0, 1.0]})
+    release = DPI(Scale(1, 5, 1), epsilon=0.1).release(history)
+    assert DPI.odds(release, 1, FILMS).epsilon == inf
+
+
+def test_a_catalogues_version_tells_catalogues_apart():
+    same = Catalogue.from_columns(
+        [1, 2, 3, 4], ["a", "b", "c", "d"], ["War", "Drama|War", "Opera", "Opera|Spy"]
+    )
+    assert same.version == FILMS.version
+    other = Catalogue.from_columns(
+        [1, 2, 3, 4], ["a", "b", "c", "d"], ["War", "War", "Opera", "Opera|Spy"]
+    )
+    assert other.version != FILMS.version
+    assert SEpicRec(FILMS, epsilon=1.0).release([1]).settings["catalogue"] == FILMS.version

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import exp
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,23 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from epicrec.data import Ratings, Scale
+from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
-from epicrec.perturb import dpi
-from epicrec.perturb.dpi import (
-    DPI,
-    HidingDPI,
+from epicrec.perturb.dpi import codes, hiding
+from epicrec.perturb.dpi.codes import codes_of, span, values_of
+from epicrec.perturb.dpi.hiding import HidingDPI, keeping_chances
+from epicrec.perturb.dpi.mechanism import DPI
+from epicrec.perturb.dpi.restoring import (
     Restoring,
     channel_matrix,
-    codes_of,
-    keeping_chances,
     noise_variance,
-    span,
     unclamped,
-    values_of,
 )
 from epicrec.privacy import audit_epsilon
 from epicrec.testing.guarantees import GuaranteeContract
+from epicrec.testing.perturbers import PerturberContract
 
 STARS, HALVES = Scale(1, 5, 1), Scale(0.5, 5, 0.5)
 scales = st.sampled_from([STARS, HALVES, Scale(1, 10, 1), Scale(-10, 10, 0.01)])
@@ -72,7 +71,7 @@ def test_a_scale_of_uneven_steps_is_refused() -> None:
 @pytest.mark.parametrize("wrong", [1.0, 1.3, 0.7])
 def test_released_values_have_the_law(wrong: float) -> None:
     """The right noise passes, and noise wrong by 30 % fails."""
-    released = DPI(HALVES, epsilon=2.0 * wrong, seed=5).release(many(4.0, scale=HALVES)).ratings
+    released = DPI(HALVES, epsilon=2.0 * wrong, seed=5).alter(many(4.0, scale=HALVES))
     seen = np.bincount(codes_of(released.values, HALVES), minlength=10)
     expected = channel_matrix(9, 2.0)[codes_of(np.array([4.0]), HALVES)[0]]
     p = chisquare(seen, expected * seen.sum()).pvalue
@@ -97,7 +96,7 @@ def test_unclamped_is_unbiased(scale: Scale, epsilon: float) -> None:
 
 
 def test_noise_variance_is_that_of_the_release() -> None:
-    released = DPI(STARS, epsilon=1.0, seed=1).release(many(4.0)).ratings
+    released = DPI(STARS, epsilon=1.0, seed=1).alter(many(4.0))
     found = unclamped(released.values, STARS, 1.0).var()
     assert found == pytest.approx(noise_variance(4.0, STARS, 1.0), rel=0.02)
 
@@ -106,39 +105,60 @@ def test_restoring_finds_the_users_means() -> None:
     rng = np.random.default_rng(0)
     true = np.repeat(rng.choice([2.0, 4.0], 300), 200)
     table = Ratings.from_columns(np.repeat(np.arange(300), 200), np.tile(np.arange(200), 300), true)
-    released = DPI(STARS, epsilon=1.0, seed=1).release(table).ratings
+    released = DPI(STARS, epsilon=1.0, seed=1).alter(table)
     restored = Restoring.learn(released, STARS, 1.0).apply(released)
     assert np.abs(released.values.reshape(300, 200).mean(1) - true[::200]).mean() > 0.5
     assert np.abs(restored.values.reshape(300, 200).mean(1) - true[::200]).mean() < 0.3
     assert ((restored.values - true) ** 2).mean() < 0.3 * ((released.values - true) ** 2).mean()
 
 
-def test_format_out_is_format_in() -> None:
-    alone = pa.table({"item_id": ["b", "a"], "rating": [1.0, 5.0]})
-    out = DPI(STARS, epsilon=1.0).release(alone).ratings
-    assert out.column_names == ["item_id", "rating"]
-    assert sorted(out["item_id"].to_pylist()) == ["a", "b"]
-    assert STARS.holds(out["rating"].to_numpy()).all()
+def test_a_history_is_one_persons() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"user_id": [1, 2], "item_id": [3, 3], "rating": [1.0, 5.0]})
-    assert DPI(STARS, epsilon=1.0).release(frame).ratings["user_id"].to_pylist() == [1, 2]
+    with pytest.raises(InputError, match="one person's"):
+        DPI(STARS, epsilon=1.0).release(frame)
+    alone = DPI(STARS, epsilon=1.0).release(frame.iloc[:1])
+    assert alone.items == (3,)
+    assert alone.settings["scale"] == {"low": 1, "high": 5, "step": 1}
 
 
 def test_noise_is_fresh_and_a_seed_says_so() -> None:
     table = many(3.0, 50)
-    fresh = {DPI(STARS, epsilon=1.0).release(table).ratings.values.tobytes() for _ in range(3)}
+    fresh = {DPI(STARS, epsilon=1.0).alter(table).values.tobytes() for _ in range(3)}
     assert len(fresh) == 3
-    one, two = (DPI(STARS, epsilon=1.0, seed=4).release(table) for _ in range(2))
-    assert (one.ratings.values == two.ratings.values).all()
-    assert one.guarantee.reproducible
+    one, two = (DPI(STARS, epsilon=1.0, seed=4).alter(table) for _ in range(2))
+    assert (one.values == two.values).all()
+    assert DPI(STARS, epsilon=1.0, seed=4).guarantee.reproducible
+
+
+class RatedContract(PerturberContract):
+    """A history of ratings instead of bare items."""
+
+    @pytest.fixture
+    def history(self, films: Catalogue) -> pa.Table:
+        ids = films.item_ids[10:300:7].tolist()
+        return pa.table({"item_id": ids, "rating": [1.0 + k % 5 for k in range(len(ids))]})
+
+
+class TestDPI(RatedContract):
+    def make(self, _: Catalogue, **settings: Any) -> DPI:
+        return DPI(STARS, epsilon=1.0, **settings)
+
+    def test_only_items_of_the_catalogue_are_sent(self) -> None:
+        """It has none: which items were rated is public."""
+
+
+class TestHidingDPI(RatedContract):
+    def make(self, catalogue: Catalogue, **settings: Any) -> HidingDPI:
+        return HidingDPI(catalogue.item_ids, STARS, epsilon=1.0, **settings)
 
 
 @pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf"), "1", True])
 def test_a_bad_epsilon_is_refused(epsilon: float) -> None:
     with pytest.raises(InputError, match="epsilon"):
-        DPI(STARS, epsilon=epsilon).release(many(3.0, 5))
+        DPI(STARS, epsilon=epsilon).alter(many(3.0, 5))
     with pytest.raises(InputError, match="epsilon"):
-        HidingDPI(np.array([0]), STARS, epsilon=epsilon).release(many(3.0, 5))
+        HidingDPI(np.array([0]), STARS, epsilon=epsilon).alter(many(3.0, 5))
 
 
 def test_histories_without_ratings_are_refused() -> None:
@@ -153,13 +173,13 @@ def test_histories_without_ratings_are_refused() -> None:
 
 def test_dpi_holds_its_claim_and_a_mutant_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def bound() -> float:
-        ends = (DPI(STARS, epsilon=1.0).release(many(end)).ratings.values for end in (1.0, 5.0))
+        ends = (DPI(STARS, epsilon=1.0).alter(many(end)).values for end in (1.0, 5.0))
         return audit_epsilon(*ends).lower_bound
 
     # fresh noise: a true ε of 1 is found just above 1 once in some hundred runs
     assert 0.8 < bound() <= 1.1
-    true_scale = dpi.laplace_scale
-    monkeypatch.setattr(dpi, "laplace_scale", lambda s, e: true_scale(s, e) / 2)
+    true_scale = codes.laplace_scale
+    monkeypatch.setattr(codes, "laplace_scale", lambda s, e: true_scale(s, e) / 2)
     assert bound() > 1.1
 
 
@@ -209,7 +229,7 @@ def test_hiding_has_its_law_and_holds_its_claim(monkeypatch: pytest.MonkeyPatch)
     def outputs(ratings: Ratings) -> np.ndarray:
         """What came of the cell of item 0 of every user: -1 for nothing."""
         mechanism = HidingDPI(items, STARS, epsilon=1.0, fakes=0.4)
-        released = mechanism.release(ratings).ratings
+        released = mechanism.alter(ratings)
         cell = np.full(runs, -1)
         first = released.items == 0
         cell[released.users[first]] = codes_of(released.values[first], STARS)
@@ -221,18 +241,20 @@ def test_hiding_has_its_law_and_holds_its_claim(monkeypatch: pytest.MonkeyPatch)
         assert chisquare(seen, law * runs).pvalue > 1e-6
     assert 0.5 < audit_epsilon(outputs(rated), outputs(unrated)).lower_bound <= 1.1
 
-    true_chances = dpi.keeping_chances
-    monkeypatch.setattr(dpi, "keeping_chances", lambda f, e, w: true_chances(f, 2.5 * e, 2.5 * w))
+    true_chances = hiding.keeping_chances
+    monkeypatch.setattr(
+        hiding, "keeping_chances", lambda f, *e: true_chances(f, *(2.5 * x for x in e))
+    )
     assert audit_epsilon(outputs(rated), outputs(unrated)).lower_bound > 1.1
 
 
 def test_an_empty_history_may_send_fakes() -> None:
     empty = pa.table({"item_id": pa.array([], pa.int64()), "rating": pa.array([], pa.float64())})
     mechanism = HidingDPI(np.arange(200), STARS, epsilon=1.0, fakes=50, seed=2)
-    fakes = mechanism.release(empty).ratings
-    assert 20 < len(fakes) < 90
-    assert STARS.holds(fakes["rating"].to_numpy()).all()
-    assert len(DPI(STARS, epsilon=1.0).release(empty).ratings) == 0
+    fakes = mechanism.release(empty)
+    assert 20 < len(fakes.items) < 90
+    assert STARS.holds(np.array(fakes.ratings)).all()
+    assert DPI(STARS, epsilon=1.0).release(empty).items == ()
 
 
 def test_fakes_follow_public_popularity() -> None:
@@ -250,6 +272,6 @@ def test_fakes_are_taken_out_of_means() -> None:
     )
     items = np.arange(100)
     mechanism = HidingDPI(items, STARS, epsilon=8.0, fakes=20, seed=3)
-    released = mechanism.release(table).ratings
+    released = mechanism.alter(table)
     assert released.values.mean() < 4.4
     assert mechanism.restoring(released).mean == pytest.approx(5.0, abs=0.25)

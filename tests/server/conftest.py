@@ -16,12 +16,21 @@ from typing import Any
 import httpx
 import pytest
 
+from epicrec.perturb import Release
+from epicrec.privacy import Guarantee
 from epicrec.server import Settings
 from epicrec.server.main import make_server
 
 ADMIN = "admin-key-of-the-tests"
 PATIENCE = 600.0
 """Seconds until something is taken to hang; nothing is ever measured by it."""
+
+
+def released(items: list[str], guarantee: Guarantee | None = None, **more: Any) -> dict[str, Any]:
+    """The body of a release of these items."""
+    promise = Guarantee.none(unit="item") if guarantee is None else guarantee
+    release = Release(method="s-epicrec", items=tuple(items), guarantee=promise)
+    return {"Release": release.to_dict(), **more}
 
 
 def wait_for(happened: Callable[[], bool]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event
 
 from epicrec.server.logs import JsonLines
-from server.conftest import Client, Running, running
+from server.conftest import Client, Running, released, running
 
 FILM = "heat-1995"
 
@@ -36,7 +36,7 @@ def call(client: Client, method: str, path: str, victim: str) -> int:
     if path == "/api/feedback":
         body = [row]
     elif path.endswith("/release"):
-        body = {"Items": [FILM]}
+        body = released([FILM])
     elif path in ("/api/items", "/api/users") or path == "/api/session/recommend":
         body = []
     elif path == "/api/item":
@@ -61,7 +61,7 @@ FOR_CLIENTS = {
 
 def test_someone_elses_key_opens_nothing(serving: Running) -> None:
     victim, other = serving.register(), serving.register()
-    victim.put(f"/api/user/{victim.user_id}/release", json={"Items": [FILM]})
+    victim.put(f"/api/user/{victim.user_id}/release", json=released([FILM]))
     every = routes(serving)
     assert len(every) > 30
     for method, path in every:
@@ -185,7 +185,7 @@ def test_the_log_names_nobody(
 ) -> None:
     caplog.set_level(logging.INFO)
     user = serving.register()
-    user.put(f"/api/user/{user.user_id}/release", json={"Items": [FILM]})
+    user.put(f"/api/user/{user.user_id}/release", json=released([FILM]))
     user.get(f"/api/recommend/{user.user_id}/Drama", params={"n": 5})
     user.get(f"/api/user/{user.user_id}/feedback")
     user.get(f"/api/feedback/{user.user_id}/{FILM}")

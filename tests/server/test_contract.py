@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from server.conftest import Client, Running, running
+from epicrec.privacy import Guarantee
+from server.conftest import Client, Running, released, running
 
-PROMISE = {
-    "epsilon": 0.9, "delta": 0.0, "unit": "item", "relation": "add or remove one",
-    "status": "proved", "assumes": [],
-}  # fmt: skip
+PROMISE = Guarantee(epsilon=0.9, unit="item", relation="add or remove one")
 
 
 def film_ids(client: Client, n: int = 10) -> list[str]:
@@ -97,29 +96,29 @@ def test_a_release_takes_the_place_of_the_last(either: Running) -> None:
     films = film_ids(client, 6)
     where = f"/api/user/{client.user_id}"
     client.put("/api/feedback", json=rows(client, films[:1], FeedbackType="rating", Value=4))
-    client.put(f"{where}/release", json={"Items": films[:4], "Guarantee": PROMISE})
-    answer = client.put(f"{where}/release", json={"Items": [*films[3:], films[3]]})
+    client.put(f"{where}/release", json=released(films[:4], PROMISE))
+    answer = client.put(f"{where}/release", json=released(films[3:]))
     assert answer.json() == {"RowAffected": 3}
     held = {(row["FeedbackType"], row["ItemId"]) for row in client.get(f"{where}/feedback").json()}
     assert held == {("rating", films[0])} | {("watch", film) for film in films[3:]}
-    bad = client.put(f"{where}/release", json={"Items": [films[0], "no such film"]})
+    bad = client.put(f"{where}/release", json=released([films[0], "no such film"]))
     assert bad.status_code == 400
     assert len(client.get(f"{where}/feedback").json()) == 4  # the last release stands
-    assert client.put(f"{where}/release", json={"Items": []}).json() == {"RowAffected": 0}
+    assert client.put(f"{where}/release", json=released([])).json() == {"RowAffected": 0}
     assert len(client.get(f"{where}/feedback").json()) == 1
 
 
 def test_the_guarantees_received_are_counted(either: Running) -> None:
     film = film_ids(either.admin, 1)
-    for stated in (PROMISE, PROMISE, PROMISE | {"epsilon": 3.0}, None):
+    for stated in (PROMISE, PROMISE, replace(PROMISE, epsilon=3.0), None):
         client = either.register()
-        body = {"Items": film, "Guarantee": stated}
+        body = released(film, stated)
         assert client.put(f"/api/user/{client.user_id}/release", json=body).status_code == 200
     stats = either.admin.get("/api/dashboard/stats").json()
     assert stats["guarantees"] == [
         {"guarantee": "ε ≤ 1 for one item, proved", "releases": 2},
         {"guarantee": "ε ≤ 4 for one item, proved", "releases": 1},
-        {"guarantee": "not stated", "releases": 1},
+        {"guarantee": "none: sent in clear", "releases": 1},
     ]
     assert stats["counts"] == {
         "users": 4, "users_with_feedback": 4, "users_seen_in_7_days": 4, "items": 536, "feedback": 4

@@ -12,7 +12,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from server.conftest import ADMIN, PATIENCE, Client, Running, running
+from server.conftest import ADMIN, PATIENCE, Client, Running, released, running
 
 SQL = [
     "'; DROP TABLE users; --",
@@ -102,7 +102,15 @@ def test_bodies_of_every_kind(target: Running) -> None:
             st.lists(inner, max_size=4)
             | st.dictionaries(
                 st.sampled_from(
-                    ["FeedbackType", "UserId", "ItemId", "Value", "Timestamp", "Items"]
+                    [
+                        "FeedbackType",
+                        "UserId",
+                        "ItemId",
+                        "Value",
+                        "Release",
+                        "items",
+                        "counts",
+                    ]
                 ),
                 inner,
                 max_size=6,
@@ -148,9 +156,13 @@ def test_odd_ids_and_sql_in_every_field(target: Running) -> None:
         good = {"FeedbackType": "watch", "UserId": me, "ItemId": "heat-1995"}
         for field in ("FeedbackType", "UserId", "ItemId"):
             refused(user.put("/api/feedback", json=[good | {field: text}]))
-        refused(user.put(f"/api/user/{me}/release", json={"Items": [text]}))
-        refused(user.put(f"/api/user/{me}/release", json={"Items": [], "FeedbackType": text}))
-        refused(user.put(f"/api/user/{me}/release", json={"Items": [], "Guarantee": {text: text}}))
+        own = f"/api/user/{me}/release"
+        refused(user.put(own, json=released([text])))
+        refused(user.put(own, json=released([], FeedbackType=text)))
+        for field in ("guarantee", "items", "counts", "ratings", "settings", "format", "method"):
+            release = released(["heat-1995"])["Release"] | {field: {text: text}}
+            if field != "settings":
+                refused(user.put(own, json={"Release": release}))
         wrong = target.client().get("/api/items", headers={"X-API-Key": text.encode()})
         assert wrong.status_code == 401
         # where any text is allowed it comes back as it went in

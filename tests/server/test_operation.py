@@ -27,7 +27,7 @@ from epicrec.server.known import Callers
 from epicrec.server.store import people, schema
 from epicrec.server.store.database import Database
 from epicrec.server.tls import development_certificate
-from server.conftest import ADMIN, PATIENCE, _free_port, running, wait_for
+from server.conftest import ADMIN, PATIENCE, _free_port, released, running, wait_for
 
 # ---- settings -----------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ def test_a_backup_moves_between_databases(
     with running(tmp_path / "one", database=source, catalogue="films") as serving:
         users = [serving.register() for _ in range(3)]
         for user in users:
-            body = {"Items": ["heat-1995", "alien-1979"]}
+            body = released(["heat-1995", "alien-1979"])
             user.put(f"/api/user/{user.user_id}/release", json=body)
         serving.admin.train()
         rows = serve(backup=tmp_path / "backup", data=str(tmp_path / "one"), database=source)[
@@ -133,7 +133,7 @@ def test_those_not_seen_for_long_are_purged(tmp_path: Path) -> None:
     with running(folder, catalogue="films") as serving:
         old, young = serving.register(), serving.register()
         for user in (old, young):
-            user.put(f"/api/user/{user.user_id}/release", json={"Items": ["heat-1995"]})
+            user.put(f"/api/user/{user.user_id}/release", json=released(["heat-1995"]))
         with serving.service.database.writing() as connection:
             connection.execute(
                 update(schema.users)
@@ -249,7 +249,7 @@ def test_metrics_in_prometheus_format(tmp_path: Path) -> None:
 def test_the_operator_page(tmp_path: Path) -> None:
     with running(tmp_path / "server", catalogue="films") as serving:
         user = serving.register()
-        user.put(f"/api/user/{user.user_id}/release", json={"Items": ["heat-1995"]})
+        user.put(f"/api/user/{user.user_id}/release", json=released(["heat-1995"]))
         serving.admin.train()
         client = serving.client()
         asked = client.get("/operator")

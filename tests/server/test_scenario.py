@@ -10,7 +10,7 @@ import numpy as np
 from epicrec.data import Catalogue, Ratings
 from epicrec.privacy import Guarantee
 from epicrec.server.store import people
-from server.conftest import Client, running
+from server.conftest import Client, released, running
 
 DEVICES = 200
 PROMISE = Guarantee(epsilon=2.0, unit="item", relation="add or remove one")
@@ -25,7 +25,7 @@ def test_two_hundred_devices_and_one_that_leaves(
         def join(number: int) -> tuple[Client, list[str]]:
             device = serving.register()
             seen = [str(item) for item in films.item_ids[viewers.items[viewers.row(number)]]]
-            body = {"Items": seen, "Guarantee": PROMISE.to_dict()}
+            body = released(seen, PROMISE)
             answer = device.put(f"/api/user/{device.user_id}/release", json=body)
             assert answer.json() == {"RowAffected": len(seen)}
             return device, seen

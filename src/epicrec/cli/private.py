@@ -80,7 +80,8 @@ def perturb(
         if ledger is None:
             out.print("Not recorded in a ledger: another draw costs as much again.")
 
-    show(release.to_dict(), as_json, plain)
+    result = release.to_dict() | {"scales": release.settings.get("scales", {})}
+    show(result, as_json, plain)
 
 
 def _read_levels(path: Path) -> dict[str, str]:

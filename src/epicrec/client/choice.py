@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
-from epicrec.perturb import MEpicRec, SEpicRec, parse_level, parse_levels
+from epicrec.perturb import D2P, MEpicRec, Perturber, parse_level, parse_levels
 from epicrec.perturb.epicrec.quantify import LARGEST
 from epicrec.perturb.levels import ALL, NO, PERTURBED, Level
 
@@ -56,8 +53,12 @@ class Choice:
             dict.fromkeys(catalogue.categories, self.overall) | known, catalogue.categories
         )
 
-    def perturber(self, catalogue: Catalogue) -> SEpicRec | MEpicRec:
-        return MEpicRec(catalogue, epsilon=STRENGTHS[self.strength][1])
+    def perturber(self, catalogue: Catalogue) -> Perturber:
+        """What draws the releases; without noise, EpicRec's levels say all."""
+        fixed = STRENGTHS[self.strength][1]
+        if self.mechanism == D2P_NAME and self.perturbs(catalogue):
+            return D2P(catalogue, epsilon=D2P_RECOMMENDED if fixed is None else fixed)
+        return MEpicRec(catalogue, epsilon=fixed)
 
     def perturbs(self, catalogue: Catalogue) -> bool:
         return PERTURBED in self.levels(catalogue).values()
@@ -77,21 +78,6 @@ class Choice:
 D2P_RECOMMENDED = 3.0
 """AlterEgos hide one item among few at a small ε; theirs is larger than EpicRec's."""
 assert LARGEST <= D2P_RECOMMENDED
-
-
-@lru_cache(maxsize=8)
-def without(catalogue: Catalogue, withheld: frozenset[str]) -> Catalogue:
-    """The part of a catalogue that has none of these categories."""
-    if not withheld:
-        return catalogue
-    kept = [i for i in range(len(catalogue)) if withheld.isdisjoint(catalogue.categories_of(i))]
-    if not kept:
-        raise InputError("every film has a category that is not to be released; allow one")
-    return Catalogue.from_table(catalogue.to_table().take(np.array(kept)))
-
-
-def withheld_in(levels: Mapping[str, Level]) -> frozenset[str]:
-    return frozenset(name for name, level in levels.items() if level == NO)
 
 
 def in_words(level: Level) -> str:

@@ -8,12 +8,12 @@ from math import exp, inf, log
 
 import numpy as np
 
-from epicrec.client.choice import withheld_in
 from epicrec.client.ranking import popularity_of
 from epicrec.client.releases import Stored
 from epicrec.data import Catalogue
-from epicrec.perturb import Release, odds, odds_of
+from epicrec.perturb import odds_of, perturber_class
 from epicrec.perturb.epicrec.prior import Prior
+from epicrec.perturb.levels import withheld_in
 
 _SURE = 0.9
 
@@ -27,6 +27,8 @@ class TitleOdds:
     after: float
     epsilon: float
     sent_as_it_is: bool
+    not_said: bool = False
+    """A mechanism gives no bound, so an observer may know everything."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,11 @@ def title_odds(catalogue: Catalogue, sent: Sequence[Stored], item_id: str) -> Ti
     """
     at = int(catalogue.positions([item_id])[0])
     before = _usual(catalogue)[at] if at >= 0 else 0.0
-    batches, added = [0.0], 0.0
+    batches, added, not_said = [0.0], 0.0, False
     for stored in sent:
-        cost = _cost(catalogue, stored, item_id)
+        found = _cost(catalogue, stored, item_id)
+        not_said = not_said or found is None
+        cost = inf if found is None else found
         if stored.everything:
             added += cost
         else:
@@ -60,20 +64,23 @@ def title_odds(catalogue: Catalogue, sent: Sequence[Stored], item_id: str) -> Ti
     epsilon = max(batches) + added
     raised = before * exp(min(epsilon, 700.0))
     after = 1.0 if epsilon == inf else raised / (raised + 1 - before)
-    return TitleOdds(item_id, float(before), float(after), epsilon, epsilon == inf)
+    return TitleOdds(
+        item_id, float(before), float(after), epsilon, epsilon == inf and not not_said, not_said
+    )
 
 
-def _cost(catalogue: Catalogue, stored: Stored, item_id: str) -> float:
-    if isinstance(stored.release, Release):
-        found = odds(catalogue, stored.release, item_id).epsilon
-        if found == inf and item_id not in set(stored.release.items):
-            return 0.0  # it would be sent as it is, and was not
-        return found
+def _cost(catalogue: Catalogue, stored: Stored, item_id: str) -> float | None:
+    """What one release costs a title, or None where its mechanism does not say."""
     at = int(catalogue.positions([item_id])[0])
     withheld = withheld_in(stored.choice.levels(catalogue))
     if at < 0 or not withheld.isdisjoint(catalogue.categories_of(at)):
         return 0.0
-    return stored.release.guarantee.epsilon
+    found = perturber_class(stored.release.method).odds(stored.release, item_id, catalogue)
+    if found is None:
+        return None
+    if found.epsilon == inf and item_id not in set(stored.release.items):
+        return 0.0  # it would be sent as it is, and was not
+    return found.epsilon
 
 
 def category_views(
@@ -88,9 +95,10 @@ def category_views(
     views = []
     for c, name in enumerate(catalogue.categories):
         noisy = [
-            (stored.release.aggregates[name], stored.release.scales[name])
+            (stored.release.aggregates[name], scales[name])
             for stored in sent
-            if isinstance(stored.release, Release) and name in stored.release.scales
+            for scales in [stored.release.settings.get("scales", {})]
+            if name in scales
         ]
         guess = float(max(0, sum(total for total, _ in noisy))) if noisy else None
         spread = float(np.sqrt(sum(scale**2 for _, scale in noisy))) if noisy else 0.0

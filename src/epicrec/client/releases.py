@@ -11,28 +11,24 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isinf
 from typing import Any
 
 from epicrec import wire
-from epicrec.client.choice import D2P_NAME, Choice, withheld_in, without
+from epicrec.client.choice import Choice
 from epicrec.client.history import now
 from epicrec.client.remote import Remote
 from epicrec.client.store import Store
 from epicrec.data import Catalogue
 from epicrec.errors import BudgetExceededError, InputError
-from epicrec.perturb import Release
-from epicrec.perturb.d2p.mechanism import D2P, AlterEgoRelease
-from epicrec.perturb.levels import ALL, NO, PERTURBED
-from epicrec.privacy import Guarantee, Ledger
+from epicrec.perturb import Batch, Release, batch_of
+from epicrec.perturb.contract import ledger_entries
+from epicrec.privacy import Ledger
 
 KIND = "watch"
 MOMENT = "2000-01-01T00:00:00Z"
 """The same for every row of everybody: when something was watched is nobody's business."""
-
-Drawn = Release | AlterEgoRelease
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class Stored:
     created: str
     state: str
     choice: Choice
-    release: Drawn
+    release: Release
     payload: bytes
     everything: bool
     """About the whole history again, and not only about films that no release has counted yet."""
@@ -116,7 +112,8 @@ class Releases:
         counted = parts.perturbed if everything else parts.fresh
         if len(counted) + len(parts.clear) > wire.MOST_ROWS:
             raise InputError(f"a release holds at most {wire.MOST_ROWS:,} films; release fewer")
-        release = _draw(catalogue, counted + parts.clear, choice)
+        perturber = choice.perturber(catalogue)
+        release = perturber.release(counted + parts.clear, choice.levels(catalogue))
         identity = secrets.token_hex(8)
         with self.store.changing() as db:
             db.execute(
@@ -158,7 +155,8 @@ class Releases:
         """The ledger's entries of a release, those that are not there yet."""
         there = {entry.about for entry in self.ledger.entries()}
         group = None if stored.everything else stored.id
-        for about, guarantee in _entries(stored):
+        for what, guarantee in ledger_entries(stored.release):
+            about = f"release {stored.id}: {what}"
             if about in there:
                 continue
             try:
@@ -218,7 +216,7 @@ class Releases:
             Stored(
                 id=row["id"], created=row["created"], state=row["state"],
                 choice=Choice.from_dict(json.loads(row["settings"])),
-                release=_read(row["record"]), payload=row["payload"],
+                release=Release.from_json(row["record"]), payload=row["payload"],
                 everything=row["batch"] == "", sent_at=row["sent_at"],
             )
             for row in rows
@@ -227,60 +225,19 @@ class Releases:
     def _sent_items(self) -> set[str]:
         return {row["ItemId"] for stored in self.all() for row in stored.rows}
 
-    def _parts(self, catalogue: Catalogue, items: list[str], choice: Choice) -> _Parts:
-        levels = choice.levels(catalogue)
-        treated = choice.perturber(catalogue).treatment(items, levels) if items else []
-        perturbed = [i for i, level in zip(items, treated, strict=True) if level == PERTURBED]
-        clear = [i for i, level in zip(items, treated, strict=True) if level == ALL]
-        if choice.mechanism == D2P_NAME and choice.perturbs(catalogue):
-            known = catalogue.positions(items).tolist() if items else []
-            perturbed = [
-                item
-                for item, level, at in zip(items, treated, known, strict=True)
-                if level != NO and at >= 0
-            ]
-            clear = []  # an AlterEgo has no items in clear: all are replaced
+    def _parts(self, catalogue: Catalogue, items: list[str], choice: Choice) -> Batch:
         with self.store.reading() as db:
             counted = {row[0] for row in db.execute("SELECT item_id FROM counted")}
-        return _Parts(perturbed, [item for item in perturbed if item not in counted], clear)
+        return batch_of(choice.perturber(catalogue), items, choice.levels(catalogue), counted)
 
 
-@dataclass(frozen=True)
-class _Parts:
-    perturbed: list[str]
-    fresh: list[str]
-    clear: list[str]
-
-
-def payload_of(release: Drawn, user_id: str) -> bytes:
+def payload_of(release: Release, user_id: str) -> bytes:
     """The body of the request, as any recommender with Gorse's interface takes it."""
-    times = release.times if isinstance(release, AlterEgoRelease) else (1,) * len(release.items)
     rows = [
         {
-            "FeedbackType": KIND, "UserId": user_id, "ItemId": str(item), "Value": float(value),
+            "FeedbackType": KIND, "UserId": user_id, "ItemId": str(item), "Value": value,
             "Timestamp": MOMENT, "Comment": "",
         }
-        for item, value in zip(release.items, times, strict=True)
+        for item, value in zip(release.items, release.values, strict=True)
     ]  # fmt: skip
     return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _draw(catalogue: Catalogue, items: list[str], choice: Choice) -> Drawn:
-    levels = choice.levels(catalogue)
-    if choice.mechanism == D2P_NAME and choice.perturbs(catalogue):
-        public = without(catalogue, withheld_in(levels))
-        return D2P(public, epsilon=choice.epsilon(catalogue)).release(items)
-    return choice.perturber(catalogue).release(items, levels)
-
-
-def _entries(stored: Stored) -> Iterator[tuple[str, Guarantee]]:
-    release = stored.release
-    if not isinf(release.guarantee.epsilon):
-        yield f"release {stored.id}: {release.method}, with noise", release.guarantee
-    if isinstance(release, Release) and release.clear:
-        yield f"release {stored.id}: {release.clear} in clear", Guarantee.none(unit="item")
-
-
-def _read(record: str) -> Drawn:
-    values = json.loads(record)
-    return (AlterEgoRelease if "times" in values else Release).from_dict(values)

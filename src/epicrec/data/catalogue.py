@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -145,6 +146,14 @@ class Catalogue:
 
         ones = np.ones(len(self.indices), np.uint8)
         return csr_array((ones, self.indices, self.indptr), (len(self), len(self.categories)))
+
+    @cached_property
+    def version(self) -> str:
+        """Tells catalogues apart: the same for the same items, years, categories, popularity."""
+        found = hashlib.sha256("\n".join([*map(str, self.item_ids), "", *self.categories]).encode())
+        for column in (self.years, self.indptr, self.indices, self.popularity):
+            found.update(b"" if column is None else np.ascontiguousarray(column).tobytes())
+        return found.hexdigest()[:16]
 
     @cached_property
     def rows(self) -> CategoryRows:

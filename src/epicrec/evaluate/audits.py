@@ -44,7 +44,7 @@ def audit_epicrec(method: str, *, epsilon: float = 1.0, runs: int = 8000) -> Aud
             found.append(
                 sum(
                     (abs(noisy - without[name]) - abs(noisy - without[name] - 1))
-                    / release.scales[name]
+                    / release.settings["scales"][name]
                     for name, noisy in release.aggregates.items()
                 )
             )

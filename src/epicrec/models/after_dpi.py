@@ -15,7 +15,9 @@ from epicrec.models import model_class
 from epicrec.models.base import Floats, Positions, Recommender
 from epicrec.models.neighbours.users import Avg, Cos, Pcc
 from epicrec.models.yang import PublishedCos, PublishedPcc
-from epicrec.perturb.dpi import DPI, HidingDPI, Restoring, cells_in, derived_seed
+from epicrec.perturb.dpi.hiding import HidingDPI
+from epicrec.perturb.dpi.mechanism import DPI, derived_seed
+from epicrec.perturb.dpi.restoring import Restoring
 from epicrec.privacy import Guarantee
 
 
@@ -74,7 +76,7 @@ class _AfterDPI(Recommender):
         return self.scale_
 
     def _fit(self, ratings: Ratings) -> None:
-        released = self._mechanism().release(ratings).ratings
+        released = self._mechanism().alter(ratings)
         self.histories_ = released  # the true ratings are not kept
         self.released_users_ = released.user_ids
         self.released_indptr_, self.released_items_ = released.indptr, released.items
@@ -110,7 +112,7 @@ class _AfterDPI(Recommender):
     def _through_mechanism(self, histories: Ratings) -> Ratings:
         released = self._released()
         seed = derived_seed(self.seed, "call")
-        drawn: Ratings = self._mechanism(seed=seed).release(histories).ratings
+        drawn = self._mechanism(seed=seed).alter(histories)
         if self.unit == "rating value":
             at = cells_in(released, drawn)
             values = np.where(at >= 0, released.values[at], drawn.values)
@@ -130,6 +132,14 @@ class _AfterDPI(Recommender):
         super()._restore(meta, arrays)
         self._fit_inner()  # a function of what was released, so it need not be in the file
         return self
+
+
+def cells_in(table: Ratings, ratings: Ratings) -> npt.NDArray[np.int64]:
+    """Where each rating's user and item stand in another table over the same items, or -1."""
+    users = find(table.user_ids, ratings.user_ids)[ratings.users]
+    keys = table.users.astype(np.int64) * table.n_items + table.items
+    at = find(keys, users * table.n_items + ratings.items)
+    return np.where(users >= 0, at, -1)
 
 
 def stacked(above: Ratings, below: Ratings) -> Ratings:

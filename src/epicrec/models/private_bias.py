@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from epicrec.data import Ratings
 from epicrec.models.base import Floats, Positions, Recommender
-from epicrec.perturb.dpi import codes_of, span
+from epicrec.perturb.dpi.codes import codes_of, span
 from epicrec.privacy import Guarantee, add_discrete_laplace, laplace_scale
 
 Integers = npt.NDArray[np.int64]

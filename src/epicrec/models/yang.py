@@ -12,7 +12,7 @@ from epicrec.data import Ratings
 from epicrec.errors import InputError
 from epicrec.models.base import Floats, Recommender
 from epicrec.models.neighbours.users import plain_means
-from epicrec.perturb.dpi import derived_seed
+from epicrec.perturb.dpi.mechanism import derived_seed
 from epicrec.privacy import Grid, Guarantee, discrete_laplace, laplace_scale
 
 GRID = Grid(20)

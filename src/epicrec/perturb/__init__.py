@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from epicrec._lazy import attach
 
 if TYPE_CHECKING:
-    from epicrec.perturb.contract import Odds, Release, odds, odds_of
-    from epicrec.perturb.d2p.alterego import AlterEgo
-    from epicrec.perturb.d2p.mechanism import D2P, AlterEgoRelease
-    from epicrec.perturb.dpi import DPI, HidingDPI, RatedRelease
+    from epicrec.perturb.batches import Batch, batch_of, release_through
+    from epicrec.perturb.contract import Odds, Perturber, Release, odds_of
+    from epicrec.perturb.d2p.mechanism import D2P
+    from epicrec.perturb.dpi.hiding import HidingDPI
+    from epicrec.perturb.dpi.mechanism import DPI
     from epicrec.perturb.epicrec.mechanism import MEpicRec, SEpicRec
     from epicrec.perturb.epicrec.prior import Prior
-    from epicrec.perturb.epicrec.stream import Stream, release_through
     from epicrec.perturb.levels import LEVELS, parse_level, parse_levels
     from epicrec.perturb.registry import make_perturber, perturber_class
 
@@ -26,18 +26,16 @@ __all__ = [
     "D2P",
     "DPI",
     "LEVELS",
-    "AlterEgo",
-    "AlterEgoRelease",
+    "Batch",
     "HidingDPI",
     "MEpicRec",
     "Odds",
+    "Perturber",
     "Prior",
-    "RatedRelease",
     "Release",
     "SEpicRec",
-    "Stream",
+    "batch_of",
     "make_perturber",
-    "odds",
     "odds_of",
     "parse_level",
     "parse_levels",

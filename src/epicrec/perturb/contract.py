@@ -1,70 +1,100 @@
-"""Release: what leaves the device, what it costs, and what an observer can learn from it."""
+"""The contract of all that leaves a device: a `Perturber` makes a `Release`, one form for all."""
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from math import exp, inf
+from dataclasses import dataclass, field, fields
+from math import exp, inf, isfinite, isinf
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from epicrec import registry
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
-from epicrec.perturb.levels import Level, treatments
+from epicrec.perturb.levels import PERTURBED, Level, Levels
+from epicrec.perturb.older import upgraded
 from epicrec.privacy import Guarantee
 
-CLEAR = "Items whose categories are all 'all release' are sent as they are and are not protected."
-PUBLIC_PRIOR = "The catalogue, the prior and the levels were chosen without looking at the history."
+FORMAT = 2
+"""Of a release as JSON. 1 had three forms, one a mechanism; `older` reads them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """One release. Only `items` are sent; the rest is the device's record of how they came about.
+    """What leaves a device in the place of a history, and all that a receiver needs to correct it.
 
-    `aggregates` are the noisy category totals the items were made from, `scales` the noise on each
-    (exact as they stand: multiples of 2⁻²⁰), `levels` what the person chose. `clear` counts the
-    items sent as they are.
+    `items` are distinct, each with the `counts` of the history's items it stands for (None: once
+    each) or its altered `ratings` (None: none are sent). `settings` are the mechanism's and public:
+    ε, the noise's scales or the law of substitution, the version of the catalogue. `aggregates` are
+    the noisy totals that the items were made from, and no more private than these. `kept` is the
+    device's record of how the release came about and never leaves it: `public()` is without.
     """
 
     method: str
     items: tuple[Any, ...]
     guarantee: Guarantee
-    levels: Mapping[str, Level]
+    counts: tuple[int, ...] | None = None
+    ratings: tuple[float, ...] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
     aggregates: Mapping[str, int] = field(default_factory=dict)
-    scales: Mapping[str, float] = field(default_factory=dict)
-    clear: int = 0
-    as_published: bool = False
+    kept: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if len(set(self.items)) != len(self.items):
+            raise InputError("not a release: an item stands in it twice; send each once")
+        if not all(isinstance(m, Mapping) for m in (self.settings, self.aggregates, self.kept)):
+            raise InputError("not a release: settings, aggregates and kept are names with values")
+        if any(type(count) is not int or count < 1 for count in self.counts or ()):
+            raise InputError("not a release: counts are whole numbers from 1 on")
+        if not all(isfinite(rating) for rating in self.ratings or ()):
+            raise InputError("not a release: ratings are numbers")
+        for name, values in (("counts", self.counts), ("ratings", self.ratings)):
+            if values is not None and len(values) != len(self.items):
+                raise InputError(
+                    f"not a release: {len(values)} {name} for {len(self.items)} items; one each"
+                )
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The number that goes with each item: its count, else its rating, else 1."""
+        return tuple(map(float, self.counts or self.ratings or [1] * len(self.items)))
+
+    @property
+    def clear(self) -> int:
+        """How many of the items are sent as they are, which no noise protects."""
+        return int(self.kept.get("clear", 0))
+
+    def public(self) -> Release:
+        """What may leave: all but the device's own record."""
+        return Release(**{**vars(self), "kept": {}})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {
-            "method": self.method,
-            "items": list(self.items),
-            "guarantee": self.guarantee.to_dict(),
-            "levels": dict(self.levels),
-            "aggregates": dict(self.aggregates),
-            "scales": dict(self.scales),
-            "clear": self.clear,
-            "as_published": self.as_published,
-            "seconds": self.seconds,
-        }
+        plain = {name: _plain(value) for name, value in vars(self).items()}
+        return {"format": FORMAT} | plain | {"guarantee": self.guarantee.to_dict()}
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Release:
-        """Read what `to_dict` wrote."""
+        """Read what `to_dict` wrote, of this version or an older one."""
         try:
-            plain = dict(values)
-            plain["items"] = tuple(plain["items"])
+            plain = dict(upgraded(values))
+            if plain.pop("format") > FORMAT:
+                raise InputError("this release is of a newer epicrec; update this one to read it")
+            for name in ("items", "counts", "ratings"):
+                plain[name] = None if plain[name] is None else tuple(plain[name])
             plain["guarantee"] = Guarantee.from_dict(plain["guarantee"])
             return cls(**plain)
-        except (KeyError, TypeError) as error:
-            raise InputError(f"not a release: {error}; fields are those of to_dict") from error
+        except (KeyError, TypeError, AttributeError) as error:
+            names = ", ".join(["format", *(f.name for f in fields(cls))])
+            raise InputError(f"not a release: {error}; its fields are {names}") from error
 
     @classmethod
     def from_json(cls, text: str) -> Release:
@@ -74,14 +104,10 @@ class Release:
             raise InputError(f"not a release: {error}; expected what to_json wrote") from error
 
 
-def nothing_left() -> Guarantee:
-    """The guarantee of a release that does not depend on the history at all."""
-    return Guarantee(
-        epsilon=0.0,
-        unit="item",
-        relation="add or remove one",
-        assumes=("Nothing that depends on the history left the device.",),
-    )
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return list(value) if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True)
@@ -119,24 +145,99 @@ def odds_of(epsilon: float) -> Odds:
     return Odds(epsilon, 1 - not_watched, not_watched)
 
 
-def odds(catalogue: Catalogue, release: Release, item_id: Any) -> Odds:
-    """The odds for one item: ε_i = Σ_j c_ij / z_j, which is at most the release's ε.
+class Perturber(ABC):
+    """Alters one person's history on their device: a history in, a `Release` out.
 
-    An item that is withheld, or not in the catalogue, costs nothing; one sent as it is, everything.
-    A release `as_published` of several levels bounds nothing for items it counts without noise.
+    Constructors only store; `release` validates. What a constructor takes is public: a catalogue,
+    a scale, settings; none of it may come from the history. The release carries the guarantee of
+    this very draw. An explicit `seed` makes the noise repeatable and not private, and the guarantee
+    says so.
     """
-    at = int(catalogue.positions([item_id])[0])
-    if at < 0:
-        return odds_of(0.0)
-    row = catalogue.rows.matrix[[catalogue.rows.row_of_item[at]]]
-    _, clear = treatments(row, dict(release.levels))
-    names = catalogue.categories_of(at)
-    counted_exactly = release.as_published and any(
-        name in release.aggregates and name not in release.scales for name in names
+
+    @property
+    def method(self) -> str:
+        """The name it is registered under; an unregistered class goes by where it stands."""
+        cls = type(self)
+        return registry.name_of(registry.PERTURBERS, cls) or registry.place_of(cls)
+
+    @abstractmethod
+    def release(
+        self, history: Any, levels: Levels = PERTURBED, *, seed: int | None = None
+    ) -> Release:
+        """Draw the release of a history: a sequence of item ids, or a table with `item_id` (and
+        `rating`, where the mechanism alters ratings).
+
+        `levels` say how private each category is to be. `seed` replaces the constructor's for this
+        one draw. Draw once, show that, send that: each further draw costs ε again.
+        """
+
+    @abstractmethod
+    def budget(self, levels: Levels = PERTURBED) -> float:
+        """The ε that a release at these levels costs, known before anything is drawn."""
+
+    def treatment(self, item_ids: Any, levels: Levels = PERTURBED) -> list[Level]:
+        """What happens to each item at these levels."""
+        refuse_levels(type(self).__name__, levels)
+        return [PERTURBED] * len(item_ids_of(item_ids))
+
+    @classmethod
+    def odds(cls, release: Release, item_id: Any, catalogue: Catalogue) -> Odds | None:
+        """What one of its releases tells about one item, or None: it cannot say.
+
+        Unless a mechanism knows better, a proved guarantee for whole items bounds every item alike,
+        and without one nothing is said.
+        """
+        del item_id, catalogue
+        promise = release.guarantee
+        bounded = promise.status == "proved" and promise.unit != "rating value"
+        return odds_of(promise.epsilon) if bounded and not promise.delta else None
+
+
+def refuse_levels(name: str, levels: Levels) -> None:
+    """For mechanisms that treat everything alike."""
+    if levels != PERTURBED:
+        raise InputError(f"{name} treats everything alike; its only level is {PERTURBED!r}")
+
+
+def ledger_entries(release: Release) -> list[tuple[str, Guarantee]]:
+    """What a ledger must know of a release: the noised part with its ε, and what is sent as it is
+    as a disclosure (a guarantee of none)."""
+    entries = []
+    if not isinf(release.guarantee.epsilon):
+        entries.append((f"{release.method}, with noise", release.guarantee))
+    elif not release.clear:
+        entries.append((f"{release.method}, not protected", release.guarantee))
+    if release.clear:
+        entries.append((f"{release.clear} in clear", Guarantee.none(unit="item")))
+    return entries
+
+
+def nothing_left() -> Guarantee:
+    """The guarantee of a release that does not depend on the history at all."""
+    return Guarantee(
+        epsilon=0.0,
+        unit="item",
+        relation="add or remove one",
+        assumes=("Nothing that depends on the history left the device.",),
     )
-    if clear[0] or counted_exactly:
-        return odds_of(inf)
-    perturbed, _ = treatments(row, dict(release.levels))
-    if not perturbed[0] and not release.as_published:
-        return odds_of(0.0)
-    return odds_of(float(np.sum([1 / release.scales[n] for n in names if n in release.scales])))
+
+
+def item_ids_of(history: Any) -> npt.NDArray[Any]:
+    """The item ids of a history: a sequence or array of ids, or any table with `item_id`."""
+    if hasattr(history, "columns") or hasattr(history, "column_names"):
+        import narwhals as nw
+
+        table = nw.from_native(history, eager_only=True)
+        if "item_id" not in table.columns:
+            raise InputError(
+                f"the history has no column 'item_id'; found {', '.join(table.columns)}. Rename it"
+            )
+        history = table["item_id"].to_list()
+    if isinstance(history, str | bytes):
+        raise InputError("a history is a sequence of item ids, not one text; put the ids in a list")
+    ids = np.asarray(history if isinstance(history, np.ndarray) else list(history))
+    if ids.ndim != 1 or (ids.dtype.kind not in "iuUS" and ids.size):
+        raise InputError(
+            "a history is a flat sequence of item ids: whole numbers or text, none missing"
+        )
+    return ids if ids.size else np.zeros(0, np.int64)

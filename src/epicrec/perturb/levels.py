@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.data import Catalogue
 from epicrec.errors import InputError
 
 Level = Literal["no release", "perturbed release", "all release"]
@@ -63,6 +65,22 @@ def treatments(matrix: npt.NDArray[np.uint8], levels: dict[str, Level]) -> tuple
     if len(chosen) and (chosen == ALL).all():
         clear[:] = True
     return perturbed, clear
+
+
+def withheld_in(levels: Mapping[str, str]) -> frozenset[str]:
+    """The categories of which nothing is released."""
+    return frozenset(name for name, level in levels.items() if level == NO)
+
+
+@lru_cache(maxsize=8)
+def without(catalogue: Catalogue, withheld: frozenset[str]) -> Catalogue:
+    """The part of a catalogue that has none of these categories."""
+    if not withheld:
+        return catalogue
+    kept = [i for i in range(len(catalogue)) if withheld.isdisjoint(catalogue.categories_of(i))]
+    if not kept:
+        raise InputError("every film has a category that is not to be released; allow one")
+    return Catalogue.from_table(catalogue.to_table().take(np.array(kept)))
 
 
 def has_any(matrix: npt.NDArray[np.uint8], columns: Mask) -> Mask:

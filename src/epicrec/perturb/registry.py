@@ -6,6 +6,7 @@ from typing import Any
 
 from epicrec import registry
 from epicrec.data import Catalogue, Scale
+from epicrec.perturb.contract import Perturber
 from epicrec.settings import check, check_complete, given, taken
 
 _HOW = {
@@ -16,9 +17,10 @@ _HOW = {
 }
 
 
-def perturber_class(method: str) -> type[Any]:
+def perturber_class(method: str) -> type[Perturber]:
     """The class behind a method name, ours or another package's."""
-    return registry.load_class(registry.PERTURBERS, method, object)
+    found: type[Perturber] = registry.load_class(registry.PERTURBERS, method, Perturber)
+    return found
 
 
 def make_perturber(
@@ -28,7 +30,7 @@ def make_perturber(
     scale: Scale | None = None,
     seed: int | None = None,
     **settings: Any,
-) -> Any:
+) -> Perturber:
     """The perturber behind a method's name with these settings.
 
     What is public (`catalogue`, its `item_ids`, `scale`) and `seed` are offered to all, for those

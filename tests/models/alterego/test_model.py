@@ -13,7 +13,8 @@ from epicrec.models.alterego.items import D2PItems, D2PSvd
 from epicrec.models.alterego.model import aligned, alterego_matrix
 from epicrec.models.alterego.users import D2PUserKNN
 from epicrec.models.bias import Popularity
-from epicrec.perturb.d2p.mechanism import D2P, AlterEgoRelease, collected
+from epicrec.perturb import Release
+from epicrec.perturb.d2p.mechanism import D2P, collected
 from epicrec.testing.guarantees import GuaranteeContract
 
 OPEN = {"p": 0.5, "p_star": 0.5, "seed": 3}
@@ -74,7 +75,7 @@ def test_nothing_replaced_is_as_good_as_no_privacy(viewers: Ratings) -> None:
 # ---- a server without histories ---------------------------------------------------------------
 
 
-def released(perturber: D2P, histories: Ratings) -> dict[Any, AlterEgoRelease]:
+def released(perturber: D2P, histories: Ratings) -> dict[Any, Release]:
     return {
         user: perturber.release(histories.item_ids[histories.items[histories.row(at)]])
         for at, user in enumerate(histories.user_ids.tolist())

@@ -9,8 +9,9 @@ import pytest
 
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
+from epicrec.perturb import Release
 from epicrec.perturb.d2p.groups import hiding_lambda, public_groups
-from epicrec.perturb.d2p.mechanism import D2P, AlterEgoRelease, collected
+from epicrec.perturb.d2p.mechanism import D2P, collected
 from epicrec.perturb.d2p.substitution import published_epsilon
 from epicrec.testing.guarantees import GuaranteeContract
 from epicrec.testing.perturbers import PerturberContract
@@ -32,7 +33,7 @@ class TestGuarantee(GuaranteeContract):
 
 def test_number_of_items_is_kept_and_said(films: Catalogue) -> None:
     release = D2P(films, p=0.5).release(films.item_ids[:77])
-    assert sum(release.times) == 77
+    assert sum(release.counts) == 77
     assert any("How many items" in line for line in release.guarantee.assumes)
 
 
@@ -40,7 +41,7 @@ def test_number_of_items_is_kept_and_said(films: Catalogue) -> None:
 def test_ratings_are_carried_along(films: Catalogue, ratings: list[float]) -> None:
     history = pa.table({"item_id": films.item_ids[[40, 3, 17, 250]], "rating": ratings})
     release = D2P(films, p=0.5, carry_ratings=True, seed=5).release(history)
-    assert np.dot(release.ratings, release.times) == pytest.approx(sum(ratings))
+    assert np.dot(release.ratings, release.counts) == pytest.approx(sum(ratings))
     assert release.guarantee.status == "claimed", "how an item was rated is not hidden"
     plain = D2P(films, p=0.5, seed=5).release(history)
     assert plain.ratings is None
@@ -93,7 +94,7 @@ def test_bad_settings_say_what_is_wrong(films: Catalogue) -> None:
 def test_a_server_takes_only_what_it_knows_the_law_of(films: Catalogue) -> None:
     device, other = D2P(films, p=0.9), D2P(films, p=0.8)
     sent = {
-        "ann": AlterEgoRelease.from_json(device.release(films.item_ids[:20]).to_json()),
+        "ann": Release.from_json(device.release(films.item_ids[:20]).to_json()),
         "bob": device.release(films.item_ids[5:9]),
         "eve": device.release([]),
     }
@@ -103,4 +104,4 @@ def test_a_server_takes_only_what_it_knows_the_law_of(films: Catalogue) -> None:
     with pytest.raises(InputError, match="drawn with"):
         collected(other, sent)
     with pytest.raises(InputError, match="not in the catalogue"):
-        collected(device, {"ann": replace(sent["bob"], items=("no such film",), times=(1,))})
+        collected(device, {"ann": replace(sent["bob"], items=("no such film",), counts=(1,))})

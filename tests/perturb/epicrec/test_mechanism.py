@@ -29,19 +29,18 @@ class TestSEpicRecAsPublished(PerturberContract):
         return SEpicRec(catalogue, epsilon=1.0, as_published=True, **settings)
 
 
-class _WithLevels(MEpicRec):
-    def release(self, history: Any, levels: Any = MIXED, **settings: Any) -> Any:
-        return super().release(history, levels, **settings)
-
-
 class TestMEpicRec(PerturberContract):
+    levels = MIXED
+
     def make(self, catalogue: Catalogue, **settings: Any) -> MEpicRec:
-        return _WithLevels(catalogue, epsilon=1.0, **settings)
+        return MEpicRec(catalogue, epsilon=1.0, **settings)
 
 
 class TestMEpicRecAsPublished(PerturberContract):
+    levels = MIXED
+
     def make(self, catalogue: Catalogue, **settings: Any) -> MEpicRec:
-        return _WithLevels(catalogue, epsilon=1.0, as_published=True, **settings)
+        return MEpicRec(catalogue, epsilon=1.0, as_published=True, **settings)
 
 
 class TestReleaseGuarantee(GuaranteeContract):
@@ -77,8 +76,8 @@ def test_s_epicrec_takes_one_level_only(films):
 
 def test_release_states_its_noise(films):
     release = SEpicRec(films, epsilon=0.5).release(films.item_ids[:30])
-    assert set(release.aggregates) == set(films.categories) == set(release.scales)
-    scales = np.array([release.scales[name] for name in films.categories])
+    assert set(release.aggregates) == set(films.categories) == set(release.settings["scales"])
+    scales = np.array([release.settings["scales"][name] for name in films.categories])
     assert max(exact_cost(row, scales) for row in films.rows.matrix) <= 0.5
     assert release.guarantee.epsilon == 0.5
     assert release.guarantee.unit == "item"
@@ -235,7 +234,7 @@ def test_all_categories_no_release(films):
     levels = dict.fromkeys(films.categories, "no release")
     release = MEpicRec(films).release(films.item_ids[:50], levels)
     assert release.items == ()
-    assert release.scales == {}
+    assert release.settings["scales"] == {}
 
 
 def test_an_empty_history_still_draws_noise(films):
@@ -324,7 +323,7 @@ def _loss(releases: list[Any]) -> list[float]:
     """How much likelier each release is with item 1 in the history than without: the best test."""
     return [
         sum(
-            (abs(noisy - without) - abs(noisy - without - 1)) / release.scales[name]
+            (abs(noisy - without) - abs(noisy - without - 1)) / release.settings["scales"][name]
             for name, without in (("War", 1), ("Drama", 0))
             for noisy in [release.aggregates[name]]
         )

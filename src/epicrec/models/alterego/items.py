@@ -18,7 +18,7 @@ from epicrec.models.neighbours.items import nearest_items
 from epicrec.models.spectrum import history_scales, leading_eigenpairs
 from epicrec.perturb.d2p.correction import AlterEgos, Posterior
 from epicrec.perturb.d2p.groups import no_features
-from epicrec.perturb.d2p.mechanism import make_channel
+from epicrec.perturb.d2p.law import make_channel
 from epicrec.perturb.d2p.substitution import Channel
 
 _KEPT = 20  # neighbours of an item where nothing is corrected, as in `item-knn`

@@ -15,7 +15,7 @@ from epicrec.errors import InputError
 from epicrec.models.base import Feedback, Floats, Recommender
 from epicrec.perturb.d2p.correction import AlterEgos, Posterior, likely_shares
 from epicrec.perturb.d2p.groups import PublicSimilarity, no_features
-from epicrec.perturb.d2p.mechanism import channel_guarantee, make_channel
+from epicrec.perturb.d2p.law import channel_guarantee, make_channel
 from epicrec.perturb.d2p.substitution import Channel
 from epicrec.privacy import Guarantee
 

@@ -16,7 +16,7 @@ from epicrec.models.alterego.model import aligned, alterego_matrix
 from epicrec.models.covariance.model import CovarianceSVD
 from epicrec.papers.d2p.tables import PAPER
 from epicrec.perturb.d2p.groups import no_features, public_groups
-from epicrec.perturb.d2p.mechanism import make_channel
+from epicrec.perturb.d2p.law import make_channel
 from epicrec.perturb.d2p.rating_groups import cosine_groups
 from epicrec.perturb.d2p.substitution import Channel
 

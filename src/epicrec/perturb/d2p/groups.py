@@ -25,6 +25,7 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int32]
 
+GROUPS_VERSION = 1  # of how public groups are made; to be raised when they come out otherwise
 _LARGEST = 1 << 28  # members of all groups together: 1 GB
 ROWS_AT_ONCE = 256
 _WORTH_THREADS = 1 << 26

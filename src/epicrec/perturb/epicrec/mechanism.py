@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import secrets
+from abc import abstractmethod
 from dataclasses import dataclass, field
+from math import inf
 from time import perf_counter
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
-from epicrec.perturb.contract import CLEAR, PUBLIC_PRIOR, Release, nothing_left
+from epicrec.perturb.contract import (
+    Odds,
+    Perturber,
+    Release,
+    item_ids_of,
+    nothing_left,
+    odds_of,
+)
 from epicrec.perturb.epicrec.calibrate import check_epsilon
 from epicrec.perturb.epicrec.gs import gs_totals
 from epicrec.perturb.epicrec.plan import Plan, plan_for
@@ -20,12 +29,24 @@ from epicrec.perturb.epicrec.prior import Prior, default_prior, posterior
 from epicrec.perturb.epicrec.published import published_items
 from epicrec.perturb.epicrec.quantify import quantify_plan
 from epicrec.perturb.epicrec.sanitise import choose_items, fit_rows, round_keeping_totals
-from epicrec.perturb.levels import ALL, NO, PERTURBED, Level, Levels, parse_level, parse_levels
+from epicrec.perturb.levels import (
+    ALL,
+    NO,
+    PERTURBED,
+    Level,
+    Levels,
+    parse_level,
+    parse_levels,
+    treatments,
+)
 from epicrec.privacy import Guarantee, discrete_laplace
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Calibration = Literal["category", "lpa", "gs"]
+
+CLEAR = "Items whose categories are all 'all release' are sent as they are and are not protected."
+PUBLIC_PRIOR = "The catalogue, the prior and the levels were chosen without looking at the history."
 
 _PUBLIC_SEED = (
     20161024  # quantification imitates histories; the same budget for the same public data
@@ -33,7 +54,7 @@ _PUBLIC_SEED = (
 
 
 @dataclass(frozen=True, eq=False)
-class _EpicRec:
+class _EpicRec(Perturber):
     """What both share. Constructors only store; `release` validates.
 
     The mechanism (proof in docs/epicrec.md): the totals of each category over the counted items
@@ -54,18 +75,16 @@ class _EpicRec:
     as_published: bool = field(default=False, kw_only=True)
     seed: int | None = field(default=None, kw_only=True)
 
-    method: ClassVar[str]
-
+    @abstractmethod
     def _levels(self, levels: Levels) -> dict[str, Level]:
-        raise NotImplementedError
+        """The level of every category."""
 
     def release(
         self, history: Any, levels: Levels = PERTURBED, *, seed: int | None = None
     ) -> Release:
-        """Draw the release for a history: a sequence of item ids, or a table with `item_id`.
+        """As every perturber's; items outside the catalogue are not released.
 
-        Items outside the catalogue are not released. `seed` replaces the constructor's for this one
-        draw. Draw once, show that, send that: each further draw costs ε again.
+        The device keeps the levels and how many items are sent as they are.
         """
         started = perf_counter()
         self._check()
@@ -82,11 +101,15 @@ class _EpicRec:
             method=self.method,
             items=tuple(self.catalogue.item_ids[sent].tolist()),
             guarantee=self._guarantee(plan, drawn.epsilon, seed),
-            levels=chosen,
+            settings={
+                "epsilon": drawn.epsilon,
+                "scales": drawn.scales,
+                "calibration": self.calibration,
+                "as_published": self.as_published,
+                "catalogue": self.catalogue.version,
+            },
             aggregates=drawn.aggregates,
-            scales=drawn.scales,
-            clear=len(clear),
-            as_published=self.as_published,
+            kept={"levels": chosen, "clear": len(clear)},
             seconds=perf_counter() - started,
         )
 
@@ -107,6 +130,30 @@ class _EpicRec:
         known = at >= 0
         clear, counted = known & plan.clear[at], known & plan.counted[at]
         return [ALL if c else PERTURBED if p else NO for c, p in zip(clear, counted, strict=True)]
+
+    @classmethod
+    def odds(cls, release: Release, item_id: Any, catalogue: Catalogue) -> Odds:
+        """The odds for one item: ε_i = Σ_j c_ij / z_j, which is at most the release's ε.
+
+        An item that is withheld, or not in the catalogue, costs nothing; one sent as it is,
+        everything. A release `as_published` of several levels bounds nothing for items it counts
+        without noise. Grouped noise (`gs`) has no scale for each category: the whole ε.
+        """
+        at = int(catalogue.positions([item_id])[0])
+        if at < 0:
+            return odds_of(0.0)
+        row = catalogue.rows.matrix[[catalogue.rows.row_of_item[at]]]
+        levels, scales = dict(release.kept["levels"]), release.settings["scales"]
+        published = release.settings["as_published"]
+        (perturbed,), (clear,) = treatments(row, levels)
+        counted = [name for name in catalogue.categories_of(at) if name in release.aggregates]
+        if clear or (published and any(levels[name] == ALL for name in counted)):
+            return odds_of(inf)
+        if not counted or not (perturbed or published):
+            return odds_of(0.0)
+        if not scales:
+            return odds_of(release.guarantee.epsilon)
+        return odds_of(float(np.sum([1 / scales[name] for name in counted])))
 
     # ---- the noisy totals ------------------------------------------------------------------
 
@@ -213,8 +260,6 @@ class SEpicRec(_EpicRec):
     1.0
     """
 
-    method = "s-epicrec"
-
     def _levels(self, levels: Levels) -> dict[str, Level]:
         if not isinstance(levels, str):
             raise InputError("S-EpicRec takes one level for everything; use MEpicRec for several")
@@ -233,8 +278,6 @@ class MEpicRec(_EpicRec):
     (3,)
     """
 
-    method = "m-epicrec"
-
     def _levels(self, levels: Levels) -> dict[str, Level]:
         return parse_levels(levels, self.catalogue.categories)
 
@@ -247,24 +290,3 @@ class _Drawn:
     epsilon: float | None = None
     aggregates: dict[str, int] = field(default_factory=dict)
     scales: dict[str, float] = field(default_factory=dict)
-
-
-def item_ids_of(history: Any) -> npt.NDArray[Any]:
-    """The item ids of a history: a sequence or array of ids, or any table with `item_id`."""
-    if hasattr(history, "columns") or hasattr(history, "column_names"):
-        import narwhals as nw
-
-        table = nw.from_native(history, eager_only=True)
-        if "item_id" not in table.columns:
-            raise InputError(
-                f"the history has no column 'item_id'; found {', '.join(table.columns)}. Rename it"
-            )
-        history = table["item_id"].to_list()
-    if isinstance(history, str | bytes):
-        raise InputError("a history is a sequence of item ids, not one text; put the ids in a list")
-    ids = np.asarray(history if isinstance(history, np.ndarray) else list(history))
-    if ids.ndim != 1 or (ids.dtype.kind not in "iuUS" and ids.size):
-        raise InputError(
-            "a history is a flat sequence of item ids: whole numbers or text, none missing"
-        )
-    return ids if ids.size else np.zeros(0, np.int64)

@@ -20,9 +20,9 @@ PathType = Annotated[str, Path(max_length=32, pattern=wire.TYPE_NAME)]
 
 
 @router.put("/user/{user_id}/release")
-async def put_release(serving: Serving, user: Own, release: wire.Release) -> wire.RowAffected:
+async def put_release(serving: Serving, user: Own, released: wire.Released) -> wire.RowAffected:
     """All a client releases, with the guarantee it states, in the place of its last release."""
-    rows = await serving.database.write(releases.replace, user, release)
+    rows = await serving.database.write(releases.replace, user, released)
     serving.changed([user.key])
     return wire.RowAffected(RowAffected=rows)
 

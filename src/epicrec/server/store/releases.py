@@ -13,6 +13,7 @@ from sqlalchemy import Connection, and_, case, delete, func, select, tuple_, upd
 
 from epicrec import wire
 from epicrec.errors import InputError
+from epicrec.perturb import Release
 from epicrec.privacy import Guarantee
 from epicrec.server.store import catalogue, people
 from epicrec.server.store.database import insert, next_revision
@@ -73,26 +74,24 @@ def put(
     return set(user_keys.values())
 
 
-def replace(connection: Connection, user: people.Known, release: wire.Release) -> int:
+def replace(connection: Connection, user: people.Known, released: wire.Released) -> int:
     """Store a release in the place of the user's last one of its type; how many rows it has."""
+    release, kind = Release.from_dict(released.Release), released.FeedbackType
     connection.execute(
-        delete(feedback).where(
-            feedback.c.user_key == user.key, feedback.c.feedback_type == release.FeedbackType
-        )
+        delete(feedback).where(feedback.c.user_key == user.key, feedback.c.feedback_type == kind)
     )
     rows = [
-        wire.Feedback(FeedbackType=release.FeedbackType, UserId=user.id, ItemId=item, Value=1.0)
-        for item in dict.fromkeys(release.Items)
+        wire.Feedback(FeedbackType=kind, UserId=user.id, ItemId=item, Value=value)
+        for item, value in zip(release.items, release.values, strict=True)
     ]
     if rows:
         put(connection, rows)
     else:
         _touch(connection, {user.key})
-    stated = "" if release.Guarantee is None else json.dumps(release.Guarantee)
-    values = {"rows": len(rows), "guarantee": stated}
+    values = {"rows": len(rows), "guarantee": json.dumps(release.guarantee.to_dict())}
     connection.execute(
         insert(connection, releases)
-        .values(user_key=user.key, feedback_type=release.FeedbackType, **values)
+        .values(user_key=user.key, feedback_type=kind, **values)
         .on_conflict_do_update(index_elements=["user_key", "feedback_type"], set_=values)
     )
     return len(rows)
