@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -51,6 +50,7 @@ def write_model(model: Recommender, path: str | Path) -> None:
         "parameters": model.parameters(),
         "guarantee": model.guarantee.to_dict(),
         "state": plain,
+        "arrays": sorted(arrays),
     }
     arrays["meta"] = np.frombuffer(json.dumps(meta, default=_jsonable).encode(), np.uint8)
     write_whole(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
@@ -69,6 +69,9 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], Arrays]:
     for name, kind in _FIELDS.items():
         if not isinstance(meta.get(name), kind):
             raise damaged(path, f"its {name} is missing or no {kind.__name__}")
+    missing = [name for name in meta.get("arrays", ()) if name not in arrays]
+    if missing:
+        raise damaged(path, f"it lacks {', '.join(map(str, missing))}")
     if meta["format"] > FORMAT:
         raise InputError(f"{path} was written by a newer epicrec; update this one to read it")
     return meta, arrays
@@ -82,20 +85,11 @@ def restore(model: Recommender, meta: dict[str, Any], arrays: Arrays) -> None:
         if name.startswith("histories_.")
     }
     vars(model).update(arrays | meta["state"])
-    missing = [name for name in learned(type(model)) if not hasattr(model, name)]
-    if missing:
-        raise InputError(f"it lacks {', '.join(missing)}")
-    if not isinstance(model.item_ids_, np.ndarray) or model.item_ids_.ndim != 1:
+    if not isinstance(getattr(model, "item_ids_", None), np.ndarray) or model.item_ids_.ndim != 1:
         raise InputError("its item_ids_ are no list of items")
     scale = meta["state"]["scale_"]
     model.scale_ = Scale(**scale) if scale else None
     model.histories_ = _histories(model, history) if history else None
-
-
-def learned(cls: type) -> list[str]:
-    """The names that a class declares as learned state."""
-    declared = (inspect.get_annotations(each) for each in cls.__mro__)
-    return sorted({name for names in declared for name in names if name.endswith("_")})
 
 
 def _histories(model: Recommender, columns: Arrays) -> Ratings:

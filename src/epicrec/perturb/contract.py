@@ -45,6 +45,8 @@ class Release:
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.method, str):
+            raise InputError("not a release: the method is a name")
         if len(set(self.items)) != len(self.items):
             raise InputError("not a release: an item stands in it twice; send each once")
         if not all(isinstance(m, Mapping) for m in (self.settings, self.aggregates, self.kept)):

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
