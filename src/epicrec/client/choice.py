@@ -6,11 +6,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from epicrec import registry
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
-from epicrec.perturb import D2P, MEpicRec, Perturber, parse_level, parse_levels
-from epicrec.perturb.epicrec.quantify import LARGEST
+from epicrec.perturb import (
+    MEpicRec,
+    Perturber,
+    make_perturber,
+    parse_level,
+    parse_levels,
+    perturber_class,
+)
 from epicrec.perturb.levels import ALL, NO, PERTURBED, Level
+from epicrec.settings import taken
 
 EPICREC, D2P_NAME = "epicrec", "d2p"
 STRENGTHS: dict[str, tuple[str, float | None]] = {
@@ -34,7 +42,7 @@ class Choice:
     def __post_init__(self) -> None:
         if self.strength not in STRENGTHS:
             raise InputError(f"there is no strength {self.strength!r}; choose one on the page")
-        if self.mechanism not in (EPICREC, D2P_NAME):
+        if self.mechanism not in mechanisms():
             raise InputError(f"there is no mechanism {self.mechanism!r}; choose one on the page")
 
     @classmethod
@@ -56,9 +64,11 @@ class Choice:
     def perturber(self, catalogue: Catalogue) -> Perturber:
         """What draws the releases; without noise, EpicRec's levels say all."""
         fixed = STRENGTHS[self.strength][1]
-        if self.mechanism == D2P_NAME and self.perturbs(catalogue):
-            return D2P(catalogue, epsilon=D2P_RECOMMENDED if fixed is None else fixed)
-        return MEpicRec(catalogue, epsilon=fixed)
+        if self.mechanism == EPICREC or not self.perturbs(catalogue):
+            return MEpicRec(catalogue, epsilon=fixed)
+        takes = fixed is not None and "epsilon" in taken(perturber_class(self.mechanism))
+        settings: dict[str, Any] = {"epsilon": fixed} if takes else {}
+        return make_perturber(self.mechanism, catalogue=catalogue, **settings)
 
     def perturbs(self, catalogue: Catalogue) -> bool:
         return PERTURBED in self.levels(catalogue).values()
@@ -68,16 +78,26 @@ class Choice:
         if not self.perturbs(catalogue):
             return 0.0
         fixed = STRENGTHS[self.strength][1]
-        if fixed is not None:
+        if fixed is not None and self.mechanism in (EPICREC, D2P_NAME):
             return fixed
-        if self.mechanism == D2P_NAME:
-            return D2P_RECOMMENDED
         return self.perturber(catalogue).budget(self.levels(catalogue))
 
 
-D2P_RECOMMENDED = 3.0
-"""AlterEgos hide one item among few at a small ε; theirs is larger than EpicRec's."""
-assert LARGEST <= D2P_RECOMMENDED
+def mechanisms() -> dict[str, str]:
+    """What can draw a release of films, and how each is explained: EpicRec, D2P, and perturbers
+    of other packages."""
+    others = [
+        entry.name
+        for (entry, *_) in registry.entries(registry.PERTURBERS).values()
+        if entry.package != registry.OURS
+    ]
+    said = {name: (perturber_class(name).__doc__ or name).split("\n")[0] for name in others}
+    return {
+        EPICREC: "noise on the number of films in each category, then stand-in films; hides "
+        "whether a film was watched",
+        D2P_NAME: "each film is exchanged for another; hides which film it was, not how many "
+        "there are; needs a larger ε (recommended: 3)",
+    } | said
 
 
 def in_words(level: Level) -> str:

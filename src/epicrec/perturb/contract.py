@@ -15,7 +15,7 @@ import numpy.typing as npt
 from epicrec import registry
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
-from epicrec.perturb.levels import PERTURBED, Level, Levels
+from epicrec.perturb.levels import PERTURBED, Level, Levels, parse_level
 from epicrec.perturb.older import upgraded
 from epicrec.privacy import Guarantee
 
@@ -197,7 +197,8 @@ class Perturber(ABC):
 
 def refuse_levels(name: str, levels: Levels) -> None:
     """For mechanisms that treat everything alike."""
-    if levels != PERTURBED:
+    each = [levels] if isinstance(levels, str) else levels.values()
+    if any(parse_level(level) != PERTURBED for level in each):
         raise InputError(f"{name} treats everything alike; its only level is {PERTURBED!r}")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from epicrec.client.choice import Choice
+from epicrec.client.choice import Choice, mechanisms
 from epicrec.client.learned import category_views, in_worlds, title_odds
 from epicrec.client.pages.history import about
 from epicrec.client.remote import RemoteError
@@ -57,6 +57,7 @@ def _explained(ask: Ask, choice: Choice) -> dict[str, Any]:
     return {
         "choice": choice,
         "levels": LEVELS,
+        "mechanisms": mechanisms(),
         "epsilon": epsilon,
         "worlds": in_worlds(epsilon),
         "limit": device.ledger.limit_epsilon,
