@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -193,3 +194,69 @@ def test_completes_in_the_shell() -> None:
     asked = {"_EPICREC_COMPLETE": "complete_bash", "COMP_WORDS": "epicrec eva", "COMP_CWORD": "1"}
     done = subprocess.run([program], capture_output=True, text=True, env=os.environ | asked)
     assert done.stdout.split() == ["evaluate"]
+
+
+def test_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "epicrec", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("epicrec ")
+
+
+def test_results_name_what_ran(capsys, tmp_path) -> None:
+    made = str(tmp_path / "made")
+    run_json(capsys, "data", "simulate", made, "--users", "40")
+    result = run_json(capsys, "evaluate", "svd", "--epsilon", "1", "--data", made)
+    assert (result["method"], result["asked"]) == ("covariance-svd", "svd")
+    result = run_json(capsys, "evaluate", "bias", "--data", made)
+    assert (result["method"], result["asked"]) == ("bias", "bias")
+    model = str(tmp_path / "model.npz")
+    result = run_json(capsys, "fit", "svd", model, "--epsilon", "1", "--data", made)
+    assert (result["method"], result["asked"]) == ("covariance-svd", "svd")
+
+
+MISTAKES = {
+    'evaluate item-knn --set k="a"': "k of item-knn is a whole number, not 'a'",
+    "evaluate bias --set damping=abc": "damping of bias is a number, not 'abc'",
+    "evaluate bias --set depth=3": "no setting 'depth'",
+    "evaluate bias --set damping=NaN": "NaN",
+    "evaluate bias --protocol topn --relevant-from 99": "no held-out rating is 99 or more",
+    "evaluate bias --protocol topn -n 0": "n of the protocol 'topn' must be at least 1",
+    "evaluate bias --seed -1": "seed of the protocol 'rating' must be",
+    "evaluate bias --max-users 0 --protocol topn": "max_users",
+    "evaluate svd --epsilon nan": "NaN",
+    "evaluate svd --epsilon 1 --delta 2": "delta of",
+    "evaluate bias --scale 0:100:1": "the scale of films is known: 1 to 5",
+    "evaluate s-epicrec --protocol aggregates --set depth=3": "no setting 'depth'",
+    "fit bias /dev/full": "not a plain file",
+    "fit bias no/such/model.npz": "there is no folder no/such",
+    "fit bias .": "is a folder",
+    "reproduce yang --out file": "cannot be a folder",
+    "perturb s-epicrec --history history.csv --ledger no/ledger": "there is no folder no",
+    "perturb s-epicrec --history history.csv --set p=0": "no setting 'p'",
+    "perturb s-epicrec --history history.csv --epsilon nan": "NaN",
+    "perturb dpi --history history.csv --epsilon 1": "dpi needs scale",
+    "perturb s-epicrec --history history.csv --seed -1": "Invalid value for '--seed'",
+    "data convert films file": "cannot be a folder, because file is a file",
+    "data simulate file": "cannot be a folder",
+    "data simulate made --seed -1": "Invalid value for '--seed'",
+    "data describe odd.csv": "such as Scale(0, 100, 1) or --scale 0:100:1",
+    "recommend cut.npz --history history.csv": "cut.npz is not a saved epicrec model",
+    "audit s-epicrec --epsilon nan": "NaN",
+    "audit s-epicrec --runs 0": "runs",
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_mistakes_are_answered_with_a_remedy(capsys, tmp_path, monkeypatch, line) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("something")
+    Path("history.csv").write_text("item_id\n1\n2\n")
+    Path("odd.csv").write_text("user_id,item_id,rating\n1,1,77\n")
+    Path("cut.npz").write_bytes(b"PK\x03\x04 and no more")
+    code, out, err = run(capsys, *shlex.split(line))
+    assert code == 2
+    assert out == ""
+    assert MISTAKES[line] in " ".join(err.split())
+    assert "Traceback" not in err
+    assert Path("file").read_text() == "something"

@@ -27,17 +27,14 @@ def check_output(path: str | Path) -> Path:
 
 
 def check_folder(folder: str | Path) -> Path:
-    """The folder, made if it was absent, where files can be written into it now."""
+    """The folder, where it is one or could be made, and files can be written into it now."""
     folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir():
         raise InputError(
-            f"{folder} cannot be a folder, because {error.filename} is a file; choose another name"
-        ) from error
-    except OSError as error:
-        raise _refused(folder, error) from error
-    _check_room(folder, folder)
+            f"{folder} cannot be a folder, because {nearest} is a file; choose another name"
+        )
+    _check_room(nearest, folder)
     return folder
 
 

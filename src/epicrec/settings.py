@@ -17,6 +17,7 @@ _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "delta": (lambda value: 0 <= value < 1, "at least 0 and below 1, such as 1e-6"),
     "seed": (lambda value: value >= 0, "a whole number from 0 on"),
     "test_fraction": (lambda value: 0 < value < 1, "between 0 and 1, both excluded"),
+    **dict.fromkeys(("n", "max_users", "runs", "seeds"), (lambda value: value >= 1, "at least 1")),
 }
 """What a setting of this name may be wherever there is one, beside its type."""
 

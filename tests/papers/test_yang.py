@@ -87,14 +87,14 @@ def test_an_evaluation_is_the_mean_of_its_seeds(watched: Dataset) -> None:
     assert whole.metrics["mae"] == pytest.approx(np.mean([p.metrics["mae"] for p in parts]))
     assert whole.metrics["mae_sd"] > 0
     assert whole.protocol == "yang"
-    assert whole.settings["model"] == "private-bias"
+    assert (whole.method, whole.asked) == ("private-bias", "pcc")
     assert whole.guarantee.reproducible
 
 
 def test_as_published_is_dpm(watched: Dataset) -> None:
     result = evaluate_yang("pcc", watched, epsilon=1.0, seeds=1, as_published=True)
     assert result.guarantee.status == "claimed"
-    assert result.settings["model"] == "dpm-pcc"
+    assert (result.method, result.asked) == ("dpm-pcc", "pcc")
     with pytest.raises(InputError, match="as published"):
         evaluate_yang("svd", watched, as_published=True)
     with pytest.raises(InputError, match="seeds"):

@@ -22,8 +22,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(args=None if arguments is None else list(arguments))
     except EpicrecError as error:
-        err.print(f"epicrec: {error}", markup=False, soft_wrap=True)
+        err.print(f"epicrec: {error}", soft_wrap=True)
         sys.exit(2 if isinstance(error, InputError) else 1)
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # a full disk, a file that went away
+        err.print(f"epicrec: {error}", soft_wrap=True)
+        sys.exit(1)
 
 
 @app.callback(invoke_without_command=True)

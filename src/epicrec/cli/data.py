@@ -55,13 +55,15 @@ def data_simulate(
     items: Annotated[
         int | None, typer.Option(help="How many items; the embedded films if not given.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same viewers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same viewers.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Make up viewers with tastes and write their ratings, in constant memory."""
     from epicrec.data.simulate import write_simulation
+    from epicrec.files import check_folder
     from epicrec.progress import report
 
+    check_folder(folder)
     with progress():
         ratings = write_simulation(
             folder,
@@ -86,7 +88,9 @@ def data_convert(
 ) -> None:
     """Write a data set in any known format as Parquet, or as memory-mapped columns."""
     from epicrec.data.datasets import write_dataset
+    from epicrec.files import check_folder
 
+    check_folder(folder)
     dataset = load_data(data, scale)
     with progress():
         write_dataset(dataset, folder, mapped=mapped)

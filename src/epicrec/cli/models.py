@@ -111,9 +111,11 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Fit a method on a whole data set and save the model."""
+    from epicrec.files import check_output
     from epicrec.models import make_model
     from epicrec.settings import given
 
+    check_output(model)
     options = given(
         epsilon=epsilon, delta=delta, unit=unit, feedback=feedback,
         as_published=as_published or None,
@@ -122,7 +124,12 @@ def fit(
         recommender = make_model(method, **options | read_settings(settings))
         fitted = recommender.fit(load_data(data, scale).ratings)
         fitted.save(model)
-    result = {"model": str(model), "method": method, "guarantee": fitted.guarantee.to_dict()}
+    result = {
+        "model": str(model),
+        "method": fitted.method,
+        "asked": method,
+        "guarantee": fitted.guarantee.to_dict(),
+    }
     show(result, as_json, lambda: out.print(f"wrote {model}. Guarantee: {fitted.guarantee}"))
 
 

@@ -14,8 +14,11 @@ from rich.table import Table
 
 from epicrec.errors import InputError
 
-out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-err = Console(stderr=True, highlight=False)
+_PLAIN: Any = {"highlight": False, "markup": False, "emoji": False}
+"""Text is shown as it is: a scale 0:100:1 is no emoji, a title in brackets no markup."""
+
+out = Console(**_PLAIN, width=None if sys.stdout.isatty() else 160)
+err = Console(**_PLAIN, stderr=True)
 
 Json = Annotated[
     bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")
@@ -81,7 +84,7 @@ def show(result: Mapping[str, Any], as_json: bool, plain: Any) -> None:
 
 
 def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    out.print(title, markup=False)
+    out.print(title)
     table = Table()
     for name in rows[0] if rows else ():
         table.add_column(name)
@@ -93,7 +96,7 @@ def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
 def print_figures(figures: Mapping[str, Any]) -> None:
     for name, value in figures.items():
         if value is not None:
-            out.print(f"{name.replace('_', ' '):20} {_text(value)}", markup=False)
+            out.print(f"{name.replace('_', ' '):20} {_text(value)}")
 
 
 def _text(value: Any) -> str:

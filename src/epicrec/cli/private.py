@@ -49,17 +49,20 @@ def perturb(
     ] = None,
     limit: Annotated[float, typer.Option(help="The ε that the ledger allows in all.")] = 1.0,
     seed: Annotated[
-        int | None, typer.Option(help="For experiments: repeatable, and so not private.")
+        int | None, typer.Option(min=0, help="For experiments: repeatable, and so not private.")
     ] = None,
     settings: Set = None,
     as_json: Json = False,
 ) -> None:
     """Alter a history on this machine: what would be sent instead of it, and what it costs."""
     from epicrec.data.formats import read_ratings_table
+    from epicrec.files import check_output
     from epicrec.perturb import make_perturber, release_through
     from epicrec.privacy import Ledger
     from epicrec.settings import given
 
+    if ledger is not None:
+        check_output(ledger)
     items = load_items(catalogue)
     options = given(epsilon=epsilon, as_published=as_published or None) | read_settings(settings)
     perturber = make_perturber(method, catalogue=items, **options)
@@ -76,7 +79,7 @@ def perturb(
         print_table(
             "Would be sent", [{"item_id": i, "title": items.title_of(i)} for i in release.items]
         )
-        out.print(f"Guarantee: {release.guarantee}", markup=False)
+        out.print(f"Guarantee: {release.guarantee}")
         if ledger is None:
             out.print("Not recorded in a ledger: another draw costs as much again.")
 
@@ -108,8 +111,10 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Run a paper's experiments: its tables and figures, the paper's values beside ours."""
+    from epicrec.files import check_folder
     from epicrec.papers import reproduce as run
 
+    check_folder(folder)
     with progress():
         tables = run(paper, folder, quick=quick)
 
@@ -118,7 +123,7 @@ def reproduce(
             if isinstance(rows, list) and rows and isinstance(rows[0], Mapping):
                 print_table(name.replace("_", " "), rows)
             else:
-                out.print(f"{name}: {rows}", markup=False)
+                out.print(f"{name}: {rows}")
 
     show(tables, as_json, plain)
 

@@ -41,7 +41,7 @@ def demo(
             result, address, serve_pages = stack.enter_context(one_round())
         show(result, as_json, lambda: _show_demo(result))
         if not once and not as_json and sys.stdout.isatty():
-            out.print(f"Open {address} (Ctrl-C ends it)", markup=False)
+            out.print(f"Open {address} (Ctrl-C ends it)")
             serve_pages()
 
 
@@ -51,12 +51,11 @@ def _show_demo(result: Mapping[str, Any]) -> None:
         f"A viewer's history, which stays on the device (10 of {len(history)})", history[:10]
     )
     print_table(f"What was sent instead (10 of {len(sent['items'])})", sent["items"][:10])
-    out.print(f"Guarantee to the viewer: {sent['promise']}", markup=False)
+    out.print(f"Guarantee to the viewer: {sent['promise']}")
     rows = [{"row": name, "films": " · ".join(films)} for name, films in result["rows"].items()]
     print_table("Recommended on the device, from the true history", rows)
     out.print(
         f"Guarantee to the people the model was learned from: {result['model']['promise']}",
-        markup=False,
     )
 
 

@@ -62,6 +62,7 @@ def load_dataset(name: str | Path, *, scale: Scale | None = None) -> Dataset:
     """A data set by name, by folder (`ratings.parquet` and `items.parquet`, or the files of
     MovieLens and Netflix), or by a ratings file."""
     if str(name) == EMBEDDED:
+        _check_scale(EMBEDDED, scale, STARS)
         films = Catalogue.from_table(embedded_items())
         viewers = Ratings.from_table(simulate_table(), scale=STARS)
         return Dataset(EMBEDDED, viewers.with_items(films.item_ids), films)
@@ -75,8 +76,10 @@ def load_dataset(name: str | Path, *, scale: Scale | None = None) -> Dataset:
             )
         path = found[str(name)] or path
     short = path.resolve().name
+    _check_scale(short, scale, SCALES.get(short))
     if (path / "ratings.json").exists():
         ratings = Ratings.open(path)
+        _check_scale(short, scale, ratings.scale)
     else:
         source = ratings_file(path) if path.is_dir() else path
         if source is None:
@@ -88,6 +91,11 @@ def load_dataset(name: str | Path, *, scale: Scale | None = None) -> Dataset:
         # the public list, and not what happened to be rated, says which items there are
         ratings = ratings.with_items(np.union1d(catalogue.item_ids, ratings.item_ids))
     return Dataset(short, ratings, catalogue)
+
+
+def _check_scale(name: str, scale: Scale | None, known: Scale | None) -> None:
+    if scale is not None and known is not None and scale != known:
+        raise InputError(f"the scale of {name} is known: {known}, not {scale}; leave it out")
 
 
 def load_catalogue(name: str | Path) -> Catalogue:

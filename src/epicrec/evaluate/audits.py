@@ -21,6 +21,7 @@ from epicrec.perturb.d2p.choice import choose
 from epicrec.perturb.d2p.groups import no_features
 from epicrec.privacy import AuditResult, audit_epsilon
 from epicrec.progress import report
+from epicrec.settings import check
 
 D2P_MODELS: dict[str, type[Any]] = {"d2p": D2PUserKNN, "i-d2p": D2PItems, "d2p-svd": D2PSvd}
 
@@ -177,4 +178,5 @@ def audit(method: str, *, epsilon: float = 1.0, runs: int | None = None) -> Audi
     if method not in AUDITS:
         raise InputError(f"there is no audit of {method!r}; choose from {', '.join(AUDITS)}")
     how = {} if runs is None else {"runs": runs}
+    check("the audit", audit, {"epsilon": epsilon, **how})
     return AUDITS[method](method, epsilon=epsilon, **how)

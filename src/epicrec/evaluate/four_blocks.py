@@ -107,8 +107,8 @@ def evaluate_yang(
     means = {name: float(np.mean([f[name] for f in found])) for name in found[0]}
     spread = {f"{name}_sd": float(np.std([f[name] for f in found])) for name in ("mae", "mse")}
     return Evaluation(
-        asked, dataset.name, "yang", model.guarantee, means | spread, seconds,
-        {**model.parameters(), "model": model.method, "seed": seed, "seeds": seeds, "k": k},
+        model.method, dataset.name, "yang", model.guarantee, means | spread, seconds,
+        {**model.parameters(), "seed": seed, "seeds": seeds, "k": k}, asked=asked,
     )  # fmt: skip
 
 

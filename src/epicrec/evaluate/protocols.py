@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,12 +31,15 @@ class Evaluation:
     metrics: Mapping[str, Any]
     seconds: Mapping[str, float]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    asked: str = ""
+    """What was asked for, where another method ran in its place: svd with an ε."""
     peak_rss_mb: float | None = field(default_factory=peak_memory)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON on the command line."""
         return {
             "method": self.method,
+            "asked": self.asked or self.method,
             "data": self.data,
             "protocol": self.protocol,
             "guarantee": self.guarantee.to_dict(),
@@ -79,11 +83,18 @@ def evaluate_topn(
     """
     if n <= 0:
         raise InputError(f"n must be at least 1, got {n}; ask for one item or more")
+    held = test if relevant_from is None else test.select(test.values >= relevant_from)
+    judged = np.flatnonzero((held.user_counts > 0) & (train.user_counts > 0))
+    if len(judged) == 0:
+        raise InputError(
+            "no user has a rating to learn from and one held out; change the test_fraction"
+            if relevant_from is None
+            else f"no held-out rating is {relevant_from:g} or more, so nothing would be relevant; "
+            "lower relevant_from"
+        )
     start = time.perf_counter()
     model.fit(train)
     fitted = time.perf_counter()
-    held = test if relevant_from is None else test.select(test.values >= relevant_from)
-    judged = np.flatnonzero((held.user_counts > 0) & (train.user_counts > 0))
     if max_users is not None and len(judged) > max_users:
         judged = np.sort(np.random.default_rng(seed).choice(judged, max_users, replace=False))
     lists = model.recommend(train.users_at(judged), n=n)
@@ -101,7 +112,7 @@ def evaluate_topn(
 
 
 def evaluate_model(
-    method: str,
+    method: str | Recommender,
     dataset: Dataset,
     *,
     protocol: str = "rating",
@@ -121,13 +132,21 @@ def evaluate_model(
 
     A `probe` column decides the split where there is one; otherwise `test_fraction` and `seed` do:
     over all ratings for `rating`, within each user's for `topn`. The seed also fixes the noise of a
-    private method, so the result is repeatable, and its guarantee says that it is not private.
+    private method, so the result is repeatable, and its guarantee says that it is not private. A
+    model that is given as it is keeps its own seed.
     """
-    if feedback is None and protocol == "topn" and "feedback" in taken(model_class(method)):
-        feedback = "implicit"
-    asked = given(delta=delta, unit=unit, feedback=feedback, as_published=as_published)
-    asked |= {"epsilon": epsilon, "seed": seed} | dict(settings or {})
-    model = make_model(method, catalogue=dataset.catalogue, **asked)
+    chosen = given(epsilon=epsilon, delta=delta, unit=unit, feedback=feedback)
+    chosen |= given(as_published=as_published) | dict(settings or {})
+    if isinstance(method, Recommender):
+        if chosen:
+            raise InputError(
+                f"{method!r} has its own settings; give {', '.join(chosen)} to its constructor"
+            )
+        model = copy(method)  # what is fitted here leaves the caller's model as it was
+    else:
+        if protocol == "topn" and "feedback" in taken(model_class(method)):
+            chosen = {"feedback": "implicit"} | chosen
+        model = make_model(method, **{"catalogue": dataset.catalogue, "seed": seed} | chosen)
     report("splitting", 0, 1)
     if dataset.ratings.probe is not None:
         train, test = split_probe(dataset.ratings)
@@ -141,8 +160,9 @@ def evaluate_model(
             model, train, test, n=n, relevant_from=relevant_from, max_users=max_users, seed=seed
         )
     return Evaluation(
-        method, dataset.name, protocol, model.guarantee, metrics, seconds,
+        model.method, dataset.name, protocol, model.guarantee, metrics, seconds,
         {"seed": seed, "test_fraction": test_fraction, **_plain(model.parameters())},
+        asked=method if isinstance(method, str) else "",
     )  # fmt: skip
 
 

@@ -1,53 +1,68 @@
-"""By name: any method measured by any protocol."""
+"""Any method, by name or as it is, measured on any data by any protocol."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from epicrec.data import Dataset
+from epicrec.data import Dataset, Ratings
 from epicrec.errors import InputError
 from epicrec.evaluate.protocols import Evaluation, evaluate_model
+from epicrec.models import Recommender
+from epicrec.settings import check, given, taken
 
 PROTOCOLS = ("rating", "topn", "aggregates", "mae-loss", "yang")
 
 
 def evaluate(
-    method: str,
-    dataset: Dataset,
+    method: str | Recommender,
+    data: Any,
     *,
     protocol: str = "rating",
     settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Evaluation:
-    """Measure a method on a data set by a protocol; see `evaluate_model` for the usual options."""
+    """Measure a method on data by a protocol; see `evaluate_model` for the usual options.
+
+    The method is a registered name, or a model with settings (and a seed) of its own. The data are
+    a Dataset, Ratings, or any dataframe with `user_id, item_id, rating`.
+    """
     if protocol not in PROTOCOLS:
         raise InputError(f"there is no protocol {protocol!r}; choose from {', '.join(PROTOCOLS)}")
+    dataset, options, own = as_dataset(data), given(**options), dict(settings or {})
     if method in ("s-epicrec", "m-epicrec"):
-        from epicrec.evaluate.releases import PROTOCOLS as OWN
+        from epicrec.evaluate.releases import PROTOCOLS as MEASURES
 
-        if protocol not in OWN:
-            raise InputError(f"{method} is measured by {', '.join(OWN)}, not by {protocol!r}")
-        return _call(OWN[protocol], (dataset,), {"method": method, **options, **(settings or {})})
+        if protocol not in MEASURES:
+            raise InputError(f"{method} is measured by {', '.join(MEASURES)}, not by {protocol!r}")
+        measure = MEASURES[protocol]
+        return measure(dataset, **_checked(protocol, measure, {"method": method} | options | own))
+    if protocol in ("aggregates", "mae-loss"):
+        raise InputError(f"the protocol {protocol!r} is for s-epicrec and m-epicrec, not {method}")
     if protocol == "yang":
         from epicrec.evaluate.four_blocks import evaluate_yang
 
-        return _call(evaluate_yang, (method, dataset), {**options, "settings": settings})
-    if protocol not in ("rating", "topn"):
-        raise InputError(f"the protocol {protocol!r} is for s-epicrec and m-epicrec, not {method}")
-    return evaluate_model(method, dataset, protocol=protocol, settings=settings, **options)
+        if not isinstance(method, str):
+            raise InputError("the protocol 'yang' makes one model a division; give a method's name")
+        options |= {name: own.pop(name) for name in ("seeds", "k") if name in own}
+        options = _checked(protocol, evaluate_yang, options)
+        return evaluate_yang(method, dataset, settings=own, **options)
+    options = _checked(protocol, evaluate_model, options)
+    return evaluate_model(method, dataset, protocol=protocol, settings=own, **options)
 
 
-def _call(
-    function: Callable[..., Evaluation], arguments: tuple[Any, ...], options: Mapping[str, Any]
-) -> Evaluation:
-    """Pass on what was asked for; an option that the function does not have is refused."""
-    known = inspect.signature(function).parameters
-    given = {name: value for name, value in options.items() if value is not None}
-    for name in [name for name in given if name not in known]:
-        if name not in ("test_fraction", "n"):  # these have defaults that mean nothing here
-            choices = ", ".join(known)
-            raise InputError(f"this protocol has no setting {name!r}; its settings are: {choices}")
-        del given[name]
-    return function(*arguments, **given)
+def as_dataset(data: Any) -> Dataset:
+    """Ratings or a dataframe as a data set without a catalogue."""
+    if isinstance(data, Dataset):
+        return data
+    ratings = data if isinstance(data, Ratings) else Ratings.from_frame(data)
+    return Dataset("ratings" if isinstance(data, Ratings) else "frame", ratings, None)
+
+
+def _checked(protocol: str, measure: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, all of them known; two have defaults on the command line that mean nothing
+    where a protocol does not take them."""
+    known = taken(measure)
+    kept = {k: v for k, v in options.items() if k in known or k not in ("test_fraction", "n")}
+    check(f"the protocol {protocol!r}", measure, kept)
+    return kept

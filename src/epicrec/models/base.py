@@ -119,6 +119,8 @@ class Recommender(ABC):
         if n <= 0:
             raise InputError(f"n must be at least 1, got {n}; ask for one item or more")
         histories = self._histories_of(users)
+        if histories.n_users == 0:
+            raise _nobody()
         excluded = np.zeros(len(self.item_ids_), np.bool_)
         if items is not None:
             excluded[:] = True
@@ -200,6 +202,8 @@ class Recommender(ABC):
             users = [users]
         if isinstance(users, list | tuple | np.ndarray | pa.Array | pa.ChunkedArray):
             ids = np.asarray(users)
+            if ids.size == 0:
+                raise _nobody()
             if self.histories_ is None:
                 raise _unknown_user(ids[0])
             at = self.histories_.positions(ids)
@@ -258,11 +262,21 @@ def _pair_ids(pairs: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     if not isinstance(pairs, pa.Table):
         import narwhals as nw
 
-        pairs = nw.from_native(pairs, eager_only=True).to_arrow()
+        try:
+            pairs = nw.from_native(pairs, eager_only=True).to_arrow()
+        except TypeError as error:
+            raise InputError(
+                f"cannot read pairs from a {type(pairs).__name__}; give a table with the columns "
+                "user_id and item_id"
+            ) from error
     for name in ("user_id", "item_id"):
         if name not in pairs.column_names:
             raise InputError(f"the pairs have no column {name!r}; give user_id and item_id")
     return np.asarray(pairs["user_id"].to_pylist()), np.asarray(pairs["item_id"].to_pylist())
+
+
+def _nobody() -> InputError:
+    return InputError("nobody is asked for; give at least one user id, or one history")
 
 
 def _unknown_user(user_id: Any) -> InputError:

@@ -59,7 +59,7 @@ def write_model(model: Recommender, path: str | Path) -> None:
 def read_model(path: str | Path) -> tuple[dict[str, Any], Arrays]:
     """What `write_model` wrote: the JSON, complete, and the arrays."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as source, np.load(source, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         meta = json.loads(arrays.pop("meta").tobytes())
     except Exception as error:  # a damaged archive fails in many ways, all of them the file's

@@ -1,6 +1,8 @@
 """The contract of every recommender, as tests. Subclass it and say how to make the model."""
 
+import inspect
 import json
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -121,6 +123,36 @@ class RecommenderContract:
         lists = fitted.recommend(history, n=10_000)
         assert len(lists) == viewers.n_items - len(history)
 
+    def test_nobody_is_an_error(self, fitted: Recommender, viewers: Ratings) -> None:
+        nobody: Any
+        for nobody in ([], np.array([]), viewers.users_at(np.array([], int))):
+            with pytest.raises(InputError, match="give at least one user"):
+                fitted.recommend(nobody)
+
+    def test_learns_from_any_dataframe(self, viewers: Ratings) -> None:
+        some = viewers.users_at(np.arange(40)).to_table()
+        expected = self.make().fit(some)
+        frames = [pytest.importorskip("pandas").DataFrame(some.to_pydict())]
+        frames.append(pytest.importorskip("polars").DataFrame(some.to_pydict()))
+        for frame in frames:
+            learned = self.make().fit(frame)
+            assert learned.scale_ == expected.scale_
+            np.testing.assert_array_equal(learned.item_ids_, expected.item_ids_)
+
+    def test_prints_as_it_was_made(self, fitted: Recommender) -> None:
+        made, learned = repr(self.make()), repr(fitted)
+        assert made.startswith(f"{self.model_type.__name__}(")
+        for name, value in self.settings.items():
+            default = inspect.signature(self.model_type).parameters[name].default
+            assert (f"{name}=" in made) == (repr(value) != repr(default))
+        assert learned == f"{made}, fitted on {len(fitted.item_ids_):,} items"
+
+    def test_settings_are_checked_before_learning(self, viewers: Ratings) -> None:
+        for name, wrong in (("seed", -1), ("seed", "a"), ("epsilon", float("nan")), ("k", "a")):
+            if name in inspect.signature(self.model_type).parameters:
+                with pytest.raises(InputError, match=name):
+                    self.model_type(**{**self.settings, name: wrong}).fit(viewers)
+
     def test_candidates(self, fitted: Recommender, viewers: Ratings) -> None:
         some = viewers.item_ids[:40]
         lists = fitted.recommend(viewers.user_ids[:1], n=5, items=some)
@@ -135,6 +167,14 @@ class RecommenderContract:
         assert loaded.recommend(history).equals(fitted.recommend(history))
         if fitted.guarantee.status != "none":
             assert loaded.histories_ is None
+
+    def test_an_unregistered_class_is_not_saved(self, fitted: Recommender, tmp_path: Any) -> None:
+        other = copy(fitted)
+        other.__class__ = type("Unregistered", (type(fitted),), {})
+        assert other.method.endswith("Unregistered")
+        with pytest.raises(InputError):
+            other.save(tmp_path / "model.npz")
+        assert not [*tmp_path.iterdir()]
 
     def test_fit_does_not_depend_on_row_order(self, viewers: Ratings) -> None:
         table = viewers.to_table()
