@@ -42,6 +42,11 @@ def same_or_refused(path: Path, model: Any) -> bool:
     return False
 
 
+def test_whole_files(saved: tuple[bytes, Any], tmp_path: Path) -> None:
+    (tmp_path / "whole.npz").write_bytes(saved[0])
+    assert not same_or_refused(tmp_path / "whole.npz", saved[1])
+
+
 def test_cut_files(saved: tuple[bytes, Any], tmp_path: Path) -> None:
     whole, model = saved
     for size in np.linspace(0, len(whole) - 1, 40).astype(int):

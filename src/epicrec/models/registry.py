@@ -9,7 +9,7 @@ from epicrec import registry
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.models.base import Recommender
-from epicrec.models.saving import damaged, read_model
+from epicrec.models.saving import check_scores, damaged, read_model
 from epicrec.settings import check, check_complete, given, taken
 
 PRIVATE: dict[str, str] = {
@@ -66,6 +66,8 @@ def load(path: str | Path) -> Recommender:
     cls = model_class(method)
     try:
         check(method, cls, meta["parameters"])
-        return cls(**meta["parameters"])._restore(meta, arrays)
+        model = cls(**meta["parameters"])._restore(meta, arrays)
+        check_scores(model)
     except Exception as error:  # what is wrong now is what the file holds
         raise damaged(path, error) from error
+    return model

@@ -69,9 +69,9 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], Arrays]:
     for name, kind in _FIELDS.items():
         if not isinstance(meta.get(name), kind):
             raise damaged(path, f"its {name} is missing or no {kind.__name__}")
-    missing = [name for name in meta.get("arrays", ()) if name not in arrays]
-    if missing:
-        raise damaged(path, f"it lacks {', '.join(map(str, missing))}")
+    listed = meta.get("arrays", [])  # which version 0.1.0 did not write
+    if not isinstance(listed, list) or any(name not in arrays for name in listed):
+        raise damaged(path, "some of its arrays are missing")
     if meta["format"] > FORMAT:
         raise InputError(f"{path} was written by a newer epicrec; update this one to read it")
     return meta, arrays
@@ -90,6 +90,16 @@ def restore(model: Recommender, meta: dict[str, Any], arrays: Arrays) -> None:
     scale = meta["state"]["scale_"]
     model.scale_ = Scale(**scale) if scale else None
     model.histories_ = _histories(model, history) if history else None
+
+
+def check_scores(model: Recommender) -> None:
+    """Have a restored model score an empty history: what is missing or does not fit shows here."""
+    nobody = Ratings(
+        np.zeros(1, np.int64), model.item_ids_, np.zeros(2, np.int64), np.zeros(0, np.int32),
+        np.zeros(0, np.float32), model.scale_,
+    )  # fmt: skip
+    if model._scores(nobody).shape != (1, len(model.item_ids_)):
+        raise InputError("its parts do not fit together")
 
 
 def _histories(model: Recommender, columns: Arrays) -> Ratings:
