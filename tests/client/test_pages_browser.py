@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import shutil
 import socket
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -219,26 +219,38 @@ def test_keyboard_alone(pages: Pages, chromium: Any) -> None:
 
 
 @contextmanager
-def long_work(device: Device, result: Any = None) -> Iterator[None]:
-    """Work that goes on until the block ends, and then has this result."""
-    ended = threading.Event()
-    device.job = Job("reading browsers", lambda: ended.wait() and result)
+def long_work(device: Device, result: Any = None) -> Iterator[Callable[[str, int, int], None]]:
+    """Work that goes on until the block ends, and then has this result. It reports what the block
+    tells it to: progress is heard only by who listens to the same work."""
+    steps: queue.Queue[tuple[str, int, int] | None] = queue.Queue()
+
+    def work() -> Any:
+        while (step := steps.get()) is not None:
+            report(*step)
+            steps.task_done()
+        return result
+
+    def tell(what: str, done: int, total: int) -> None:
+        steps.put((what, done, total))
+        steps.join()
+
+    device.job = Job("reading browsers", work)
     try:
-        yield
+        yield tell
     finally:
-        ended.set()
+        steps.put(None)
 
 
 def test_progress_moves_in_place_and_the_page_goes_on(pages: Pages, chromium: Any) -> None:
     batch = pages.device.reading.file("h.csv", b"Title,Date\nHeat,5/31/2024\n", {})
     page = chromium.new_page()
     page.goto(pages.address)
-    with long_work(pages.device, batch):
+    with long_work(pages.device, batch) as tell:
         page.goto(f"{pages.url}/working")
         bar = page.get_by_role("progressbar")
         bar.evaluate("(bar) => { bar.seen = true }")
         assert bar.get_attribute("value") is None
-        report("reading pages", 300, 4000)
+        tell("reading pages", 300, 4000)
         page.get_by_text("reading pages: 300 of 4,000").wait_for()
         assert bar.evaluate("(bar) => [bar.value, bar.max, bar.seen]") == [300, 4000, True]
     page.wait_for_url(f"**/import/{batch}")
@@ -375,10 +387,10 @@ def test_every_page_is_accessible_and_fits(
     press(page, "Read this file")
     assert page.locator("legend").count() == 1
     look("question about a file")
-    with long_work(pages.device):
+    with long_work(pages.device) as tell:
         page.goto(f"{pages.url}/working")
         look("working, nobody knows how long")
-        report("reading pages", 300, 4000)
+        tell("reading pages", 300, 4000)
         page.goto(f"{pages.url}/working")
         look("working")
         page.goto(f"{pages.url}/server")
