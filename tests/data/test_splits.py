@@ -1,6 +1,7 @@
 """Splits: nothing lost, nothing twice, the right share, the same for the same seed."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -48,6 +49,21 @@ def test_last_takes_the_latest(viewers: Ratings) -> None:
     assert (train.user_counts >= 1).all()
 
 
+def test_last_leaves_everyone_one_to_learn_from() -> None:
+    users, items = np.array([0, 1, 1, 2, 2, 2, 2]), np.array([0, 0, 1, 0, 1, 2, 3])
+    times = np.array([5, 9, 8, 1, 2, 3, 4])
+    train, test = split_last(Ratings.from_columns(users, items, timestamp=times), 3)
+    assert train.user_counts.tolist() == [1, 1, 1]
+    assert test.user_counts.tolist() == [0, 1, 3]
+    assert keys(test) == [1 * 4 + 0, 2 * 4 + 1, 2 * 4 + 2, 2 * 4 + 3]
+
+
+def test_the_least_fraction_holds_out_one(viewers: Ratings) -> None:
+    assert len(split_random(viewers, 1e-9, seed=0)[1]) == 1
+    _, test = split_users(viewers, 1e-9, seed=0)
+    assert (test.user_counts > 0).sum() == 1
+
+
 def test_probe(viewers: Ratings) -> None:
     probe = np.random.default_rng(0).random(len(viewers)) < 0.1
     train, test = split_probe(replace(viewers, probe=probe))
@@ -56,8 +72,9 @@ def test_probe(viewers: Ratings) -> None:
 
 
 def test_errors(viewers: Ratings) -> None:
-    with pytest.raises(InputError, match="between 0 and 1"):
-        split_random(viewers, 1.0, seed=0)
+    for split, fraction in product((split_random, split_per_user, split_users), (0.0, 1.0, 1.5)):
+        with pytest.raises(InputError, match="between 0 and 1"):
+            split(viewers, fraction, seed=0)
     with pytest.raises(InputError, match="at least 1"):
         split_last(viewers, 0)
     with pytest.raises(InputError, match="no timestamps"):

@@ -12,6 +12,11 @@ def test_rating_metrics_by_hand() -> None:
     assert found["mse"] == pytest.approx(5 / 3)
     assert found["rmse"] == pytest.approx((5 / 3) ** 0.5)
     assert found["mae"] == 1.0
+    assert rating_metrics(np.array([2.5]), np.array([4.0])) == {
+        "mae": 1.5,
+        "mse": 2.25,
+        "rmse": 1.5,
+    }
 
 
 def test_missing_predictions_are_an_error() -> None:
@@ -19,19 +24,22 @@ def test_missing_predictions_are_an_error() -> None:
         rating_metrics(np.array([1.0, np.nan]), np.array([1.0, 1.0]))
     with pytest.raises(InputError, match="do not answer"):
         rating_metrics(np.array([1.0]), np.array([1.0, 1.0]))
+    with pytest.raises(InputError, match="do not answer"):
+        rating_metrics(np.array([]), np.array([]))
 
 
 def test_list_metrics_against_a_plain_loop() -> None:
     rng = np.random.default_rng(5)
     n_users, n_items, n = 20, 30, 5
-    lists = {u: rng.permutation(n_items)[: rng.integers(1, n + 1)].tolist() for u in range(n_users)}
+    # some lists are longer than n; what stands behind place n counts nowhere
+    lists = {u: rng.permutation(n_items)[: rng.integers(1, 2 * n)].tolist() for u in range(n_users)}
     relevant = {
         u: set(rng.permutation(n_items)[: rng.integers(0, 8)].tolist()) for u in range(n_users)
     }
     precision, recall, ndcg = [], [], []
     for u in range(n_users):
         if relevant[u]:
-            hits = [r for r, i in enumerate(lists[u], 1) if i in relevant[u]]
+            hits = [r for r, i in enumerate(lists[u][:n], 1) if i in relevant[u]]
             precision.append(len(hits) / n)
             recall.append(len(hits) / len(relevant[u]))
             ideal = sum(1 / np.log2(r + 1) for r in range(1, min(n, len(relevant[u])) + 1))
@@ -44,7 +52,7 @@ def test_list_metrics_against_a_plain_loop() -> None:
     assert found["recall"] == pytest.approx(r)
     assert found["ndcg"] == pytest.approx(np.mean(ndcg))
     assert found["f1"] == pytest.approx(2 * p * r / (p + r))
-    assert found["coverage"] == len({i for own in lists.values() for i in own}) / n_items
+    assert found["coverage"] == len({i for own in lists.values() for i in own[:n]}) / n_items
 
 
 def test_perfect_and_useless_lists() -> None:

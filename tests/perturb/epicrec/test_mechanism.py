@@ -84,6 +84,24 @@ def test_release_states_its_noise(films):
     assert release.guarantee.relation == "add or remove one"
 
 
+@pytest.mark.parametrize("calibration", ["category", "lpa"])
+def test_every_total_has_noise_of_its_own(films, monkeypatch, calibration):
+    """What is released is the true total and the one draw of the category's scale, in all."""
+    drawn = []
+
+    def known(count, scale, **_seed):
+        drawn.append((count, scale))
+        return 1000 * np.arange(1, count + 1)
+
+    monkeypatch.setattr("epicrec.perturb.epicrec.mechanism.discrete_laplace", known)
+    history = films.item_ids[::3]
+    release = SEpicRec(films, epsilon=0.5, calibration=calibration).release(history)
+    true = counts(films, history)
+    noise = [release.aggregates[name] - true[name] for name in films.categories]
+    assert noise == [1000 * (j + 1) for j in range(len(films.categories))]
+    assert drawn == [(len(films.categories), [release.scales[name] for name in films.categories])]
+
+
 def test_with_little_noise_the_totals_are_those_of_the_history(films):
     history = films.item_ids[::5]
     release = SEpicRec(films, epsilon=500.0).release(history)

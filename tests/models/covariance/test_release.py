@@ -1,0 +1,109 @@
+"""A real fit, watched: what it measures costs the budget and no more, and is all that it learns."""
+
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epicrec.data import Ratings
+from epicrec.models.covariance import release
+from epicrec.models.covariance.model import CovarianceSVD
+from epicrec.models.covariance.release import Budget
+from epicrec.privacy import gaussian_mu
+
+KINDS = list(product(["explicit", "implicit"], ["gaussian", "laplace"], ["rating", "user"]))
+BUDGETS = [0.1, 500.0]
+"""Too little for a covariance, and enough for one."""
+
+
+@pytest.fixture(scope="module")
+def some(viewers: Ratings) -> Ratings:
+    """All that was rated of the sixty best known films."""
+    known = np.argsort(-viewers.item_counts, kind="stable")[:60]
+    return viewers.with_items(np.sort(viewers.item_ids[known]))
+
+
+@dataclass
+class Watch:
+    """What was measured with how much noise; `said` replaces what the noise gave."""
+
+    sensitivities: list[float] = field(default_factory=list)
+    scales: list[float] = field(default_factory=list)
+    seeds: list[int | None] = field(default_factory=list)
+    released: list[np.ndarray] = field(default_factory=list)
+    said: list[np.ndarray] | None = None
+
+    def attach(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        measure = Budget.measure
+
+        def measured(budget: Budget, statistic: Any, *rest: Any, **more: Any) -> Any:
+            self.sensitivities.append(float(statistic.sensitivity))
+            return measure(budget, statistic, *rest, **more)
+
+        monkeypatch.setattr(Budget, "measure", measured)
+        for name in ("add_discrete_laplace", "add_integer_gaussian"):
+            monkeypatch.setattr(release, name, self._noticing(getattr(release, name)))
+
+    def _noticing(self, add: Any) -> Any:
+        def added(total: np.ndarray, scale: Any, *, seed: int | None = None) -> np.ndarray:
+            self.scales.append(float(scale))
+            self.seeds.append(seed)
+            add(total, scale, seed=seed)
+            if self.said is not None:
+                total[:] = self.said[len(self.released)]
+            self.released.append(total.copy())
+            return total
+
+        return added
+
+
+def fitted(ratings: Ratings, kind: tuple[str, str, str], epsilon: float) -> CovarianceSVD:
+    feedback, noise, unit = kind
+    model = CovarianceSVD(
+        epsilon=epsilon, delta=1e-6, unit=unit, noise=noise, feedback=feedback, seed=3
+    )
+    return model.fit(ratings)
+
+
+@pytest.mark.parametrize("epsilon", BUDGETS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_measurements_cost_the_budget_together(
+    some: Ratings, monkeypatch, kind: tuple[str, str, str], epsilon: float
+) -> None:
+    watch = Watch()
+    watch.attach(monkeypatch)
+    fitted(some, kind, epsilon)
+    assert len(watch.scales) == len(watch.sensitivities) > 1
+    costs = np.array(watch.sensitivities) / np.array(watch.scales)
+    if kind[1] == "laplace":
+        spent, budget = costs.sum(), epsilon
+    else:
+        spent, budget = np.sqrt((costs**2).sum()), gaussian_mu(epsilon, 1e-6)
+    assert spent <= budget
+    assert spent == pytest.approx(budget, rel=1e-6), "nothing of the budget is left lying"
+    assert len(set(watch.seeds)) == len(watch.seeds), "noise is never used twice"
+    pairs = some.n_items * (some.n_items - 1) // 2
+    assert (len(watch.released[-1]) >= pairs) == (epsilon > 1), "both ways are watched"
+
+
+@pytest.mark.parametrize("epsilon", BUDGETS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_that_is_learned_came_through_the_noise(
+    some: Ratings, monkeypatch, kind: tuple[str, str, str], epsilon: float
+) -> None:
+    """Other people's ratings whose noisy sums happen to be the same give the same model."""
+    first = Watch()
+    with monkeypatch.context() as patch:
+        first.attach(patch)
+        one = fitted(some, kind, epsilon)
+    second = Watch(said=first.released)
+    with monkeypatch.context() as patch:
+        second.attach(patch)
+        other = fitted(some.users_at(np.arange(100, 180)), kind, epsilon)
+    assert second.scales == first.scales
+    assert len(second.released) == len(first.released)
+    learned = {name: value for name, value in vars(one).items() if name.endswith("_")}
+    for name in learned.keys() - {"histories_", "item_ids_", "scale_"}:
+        np.testing.assert_array_equal(learned[name], vars(other)[name], err_msg=name)

@@ -1,0 +1,285 @@
+"""Where faults are planted, the tests that must notice, and the faults that are named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SOURCES = "src/epicrec"
+
+
+@dataclass(frozen=True)
+class Area:
+    places: tuple[str, ...]
+    """Files, or functions of them as `file:function`, in which mutmut draws."""
+    tests: tuple[str, ...]
+    """The quick ones first: the first that fails ends the run."""
+    drawn: int = 8
+
+
+@dataclass(frozen=True)
+class Fault:
+    name: str
+    area: str
+    file: str
+    old: str
+    """Stands exactly once in the file."""
+    new: str
+
+
+AREAS = {
+    "matching": Area(
+        ("client/matching.py", "client/sources/titles.py"), ("tests/client/test_matching.py",)
+    ),
+    "ranking": Area(("client/ranking.py",), ("tests/client/test_ranking.py",)),
+    "metrics": Area(("evaluate/metrics.py",), ("tests/evaluate/test_metrics.py",)),
+    "splits": Area(("data/splits.py",), ("tests/data/test_splits.py",)),
+    "undo": Area(
+        ("client/history.py",), ("tests/client/test_store.py", "tests/client/test_app_imports.py")
+    ),
+    "cursors": Area(("server/api/cursors.py",), ("tests/server/test_cursors.py",)),
+    "purge": Area(
+        ("server/store/people.py:purge", "server/main.py:_purge", "server/service.py:purge"),
+        ("tests/server/test_operation.py::test_those_not_seen_for_long_are_purged",),
+    ),
+    "fold-in": Area((), ("tests/server/test_training.py",), drawn=0),
+    "imports": Area(
+        tuple(
+            f"client/sources/{name}.py"
+            for name in ("netflix", "imdb", "letterboxd", "trakt", "tables", "imports", "own")
+        ),
+        ("tests/client/test_imports.py",),
+    ),
+    "settings": Area(
+        ("server/settings.py",),
+        ("tests/server/test_operation.py", "-k", "environment or wrong_settings"),
+    ),
+    "blocks": Area((), ("tests/models/test_base.py",), drawn=0),
+    "covariance": Area(
+        ("models/covariance/release.py", "models/covariance/statistics.py"),
+        (
+            "tests/models/covariance/test_release.py",
+            "tests/models/covariance/test_sensitivity.py",
+            "tests/models/covariance/test_model.py",
+        ),
+    ),
+    "private-bias": Area((), ("tests/models/test_private_bias.py",), drawn=0),
+    "noise": Area(
+        ("privacy/noise.py", "privacy/_sampler.py"),
+        ("tests/privacy/test_noise.py", "tests/privacy/test_sampler.py"),
+    ),
+    "EpicRec": Area(
+        tuple(
+            f"perturb/epicrec/{name}.py"
+            for name in ("mechanism", "plan", "calibrate", "prior", "quantify", "sanitise")
+        ),
+        tuple(
+            f"tests/perturb/epicrec/test_{name}.py"
+            for name in ("calibrate", "prior", "sanitise", "quantify", "mechanism")
+        ),
+    ),
+    "GS": Area(("perturb/epicrec/gs.py",), ("tests/perturb/epicrec/test_gs.py",)),
+    "D2P": Area(
+        tuple(
+            f"perturb/d2p/{name}.py"
+            for name in ("mechanism", "choice", "groups", "substitution", "rating_groups")
+        ),
+        tuple(
+            f"tests/perturb/d2p/test_{name}.py"
+            for name in (
+                "substitution",
+                "choice",
+                "alterego",
+                "rating_groups",
+                "groups",
+                "mechanism",
+            )
+        ),
+    ),
+}
+
+_RELEASE = "models/covariance/release.py"
+_EPICREC = "perturb/epicrec/mechanism.py"
+_GS = "perturb/epicrec/gs.py"
+
+NAMED = [
+    Fault(
+        "year ±2", "matching", "client/matching.py",
+        "abs(self._years[i] - reading.year) <= 1", "abs(self._years[i] - reading.year) <= 2",
+    ),
+    Fault("fuzzy 80", "matching", "client/matching.py", "_FUZZY = 92", "_FUZZY = 80"),
+    Fault(
+        "no preference for the same year", "matching", "client/matching.py",
+        "return same_year or fitting", "return fitting",
+    ),
+    Fault(
+        "candidates least popular first", "matching", "client/matching.py",
+        "key=lambda i: -popularity[i]", "key=lambda i: popularity[i]",
+    ),
+    Fault(
+        "candidates in no order", "matching", "client/matching.py",
+        "fitting.sort(key=lambda i: -popularity[i])", "pass",
+    ),
+    Fault(
+        "episodes are films", "matching", "client/matching.py",
+        "if episode and found.status in", "if False and found.status in",
+    ),
+    Fault(
+        "episodes by season only", "matching", "client/matching.py",
+        'viewing.title.count(":") >= 2', 'viewing.title.count(":") >= 3',
+    ),
+    Fault(
+        "hits beyond n", "metrics", "evaluate/metrics.py", "hit = (ranks <= n) & ", "hit = "
+    ),
+    Fault(
+        "hits at n + 1", "metrics", "evaluate/metrics.py",
+        "hit = (ranks <= n) & ", "hit = (ranks <= n + 1) & ",
+    ),
+    Fault(
+        "coverage beyond n", "metrics", "evaluate/metrics.py",
+        "np.unique(items[ranks <= n])", "np.unique(items)",
+    ),
+    Fault(
+        "split_last leaves nothing", "splits", "data/splits.py",
+        "np.minimum(n, ratings.user_counts - 1)", "np.minimum(n, ratings.user_counts)",
+    ),
+    Fault(
+        "fold-in without α for what was seen", "fold-in", "server/training/lists.py",
+        "np.linalg.solve(left, alpha * own.sum(axis=0))", "np.linalg.solve(left, own.sum(axis=0))",
+    ),
+    Fault(
+        "fold-in with α for α - 1", "fold-in", "server/training/lists.py",
+        "(alpha - 1) * own.T @ own", "alpha * own.T @ own",
+    ),
+    Fault(
+        "purge a day early", "purge", "server/store/people.py",
+        "users.c.seen_day < today() - days", "users.c.seen_day <= today() - days",
+    ),
+    Fault(
+        "purge a day late", "purge", "server/store/people.py",
+        "users.c.seen_day < today() - days", "users.c.seen_day < today() - days - 1",
+    ),
+    Fault(
+        "Netflix hours ×6", "imports", "client/sources/netflix.py",
+        "int(parts[0]) * 60", "int(parts[0]) * 6",
+    ),
+    Fault(
+        "undo keeps drafts", "undo", "client/history.py",
+        'db.execute("DELETE FROM drafts WHERE batch = ?", (batch,))\n            facts',
+        "facts",
+    ),
+    Fault(
+        "oldest viewing date of a draft", "undo", "client/history.py",
+        "line[2] = max(filter", "line[2] = min(filter",
+    ),
+    Fault(
+        "oldest viewing date of a film", "undo", "client/history.py",
+        "max(watched_at) AS watched_at", "min(watched_at) AS watched_at",
+    ),
+    Fault(
+        '"why" names one film twice', "ranking", "client/ranking.py",
+        "part[first, columns] = -np.inf", "pass",
+    ),
+    Fault("_HINT ×10", "ranking", "client/ranking.py", "_HINT = 0.1", "_HINT = 1.0"),
+    Fault("_TASTE 0", "ranking", "client/ranking.py", "_TASTE = 1.0", "_TASTE = 0.0"),
+    Fault("_GOOD 1", "ranking", "client/ranking.py", "_GOOD = 4.0", "_GOOD = 1.0"),
+    Fault(
+        "block offset of predictions", "blocks", "models/base.py",
+        "[rows[span] - start, items[span]]", "[rows[span], items[span]]",
+    ),
+    Fault(
+        "block offset of lists", "blocks", "models/base.py", "return rows + start,", "return rows,"
+    ),
+    Fault(
+        "blocks of one user too many", "blocks", "models/base.py",
+        "stop = min(start + size, histories.n_users)",
+        "stop = min(start + size + 1, histories.n_users)",
+    ),
+    Fault(
+        "shares of ratings add up to 1.15", "covariance", _RELEASE,
+        "rest = 1 - FIRST_SHARE - SECOND_SHARE", "rest = 1 - FIRST_SHARE",
+    ),
+    Fault(
+        "shares of ratings add up to 1.1", "covariance", _RELEASE,
+        "share = SECOND_SHARE if worth else 1 - FIRST_SHARE",
+        "share = SECOND_SHARE if worth else 1",
+    ),
+    Fault(
+        "shares of histories add up to 1.04", "covariance", _RELEASE,
+        "rest = 1 - HISTORY_SHARE", "rest = 1",
+    ),
+    Fault(
+        "μ for the share, not its root", "covariance", _RELEASE,
+        "mu = gaussian_mu(self.epsilon, self.delta) * sqrt(share)",
+        "mu = gaussian_mu(self.epsilon, self.delta) * share**0.25",
+    ),
+    Fault(
+        "sum of squares without noise", "covariance", _RELEASE,
+        "packed, noise = budget.measure(pairs, rest, engine(pairs, ratings), turn=2)\n"
+        "    sigma = ",
+        "packed, noise = budget.measure(pairs, rest, engine(pairs, ratings), turn=2)\n"
+        "    packed[-1] = engine(pairs, ratings)[-1]\n    sigma = ",
+    ),
+    Fault(
+        "number of users without noise", "covariance", _RELEASE,
+        "star, one, user, mean = statistic.per_unit",
+        "raw[2 * n] = engine(statistic, ratings)[2 * n]\n"
+        "    star, one, user, mean = statistic.per_unit",
+    ),
+    Fault(
+        "counts of histories without noise", "covariance", _RELEASE,
+        "_, one, user, _ = statistic.per_unit",
+        "raw[:n] = engine(statistic, ratings)[:n]\n    _, one, user, _ = statistic.per_unit",
+    ),
+    Fault(
+        "noise of one turn for all", "covariance", _RELEASE,
+        "4 * self.seed + turn", "4 * self.seed",
+    ),
+    Fault(
+        "totals of one rating Δ/2", "private-bias", "models/private_bias.py",
+        "laplace_scale(span(ratings.scale), epsilon)",
+        "laplace_scale(span(ratings.scale), 2 * epsilon)",
+    ),
+    Fault(
+        "second total without noise", "private-bias", "models/private_bias.py",
+        "return add_discrete_laplace(totals, laplace_scale(span(ratings.scale), epsilon), "
+        "seed=seed)",
+        "add_discrete_laplace(totals[0], laplace_scale(span(ratings.scale), epsilon), seed=seed)\n"
+        "    return totals",
+    ),
+    Fault(
+        "fourth category without noise", "EpicRec", _EPICREC,
+        "aggregates = dict(zip(names, noisy.tolist(), strict=True))",
+        "noisy[3:4] = noised[3:4]\n"
+        "            aggregates = dict(zip(names, noisy.tolist(), strict=True))",
+    ),
+    Fault(
+        "one draw of noise for all categories", "EpicRec", _EPICREC,
+        "discrete_laplace(len(names), z.tolist(), seed=seed)",
+        "discrete_laplace(1, float(z[0]), seed=seed)",
+    ),
+    Fault(
+        "GS noise for sensitivity 1", "GS", _GS,
+        "discrete_laplace(len(sums), most / second,", "discrete_laplace(len(sums), 1 / second,",
+    ),
+    Fault(
+        "GS spends its sample's part twice", "GS", _GS,
+        "(1 - _SAMPLE_PART) * epsilon", "epsilon",
+    ),
+    Fault(
+        "GS sample without noise", "GS", _GS,
+        "guess = sample + discrete_laplace(categories, 1 / first, seed=seed)", "guess = sample",
+    ),
+    Fault(
+        "GS one noise for both parts", "GS", _GS,
+        "seed=None if seed is None else seed + 1", "seed=seed",
+    ),
+    Fault(
+        "D2P says the published ε", "D2P", "perturb/d2p/mechanism.py",
+        "channel.published_epsilon if as_published else channel.epsilon",
+        "channel.published_epsilon",
+    ),
+    Fault(
+        "D2P forgets what earlier draws cost", "D2P", "perturb/d2p/mechanism.py",
+        "epsilon = past + max(", "epsilon = max(",
+    ),
+]  # fmt: skip
