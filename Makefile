@@ -4,7 +4,7 @@ BIN := .venv/bin
 AXE := .venv/node/node_modules/axe-core/axe.min.js
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: demo test soak check docs bench clean help system
+.PHONY: demo test soak mutants check docs bench clean help system
 
 help:  ## say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -17,6 +17,9 @@ test: .venv/.dev system  ## all tests
 
 soak: .venv/.dev system  ## what takes long: kills by the hundred, big data
 	$(BIN)/python -m pytest -n 2 --dist load -m soak $(ARGS)
+
+mutants: .venv/.dev  ## small faults planted one by one: which does no test notice?
+	$(BIN)/python tests/mutants/run.py $(ARGS)
 
 check: .venv/.dev  ## style, types, direction of imports
 	$(BIN)/ruff check .

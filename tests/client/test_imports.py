@@ -118,6 +118,7 @@ class TestNetflixFull:
         assert films["Heat"].watched_at == datetime(2024, 6, 1, 20, 15, tzinfo=UTC)
         assert films["Heat"].evidence is Evidence.WATCHED
         assert films["Ran"].evidence is Evidence.STREAMED
+        assert (films["Heat"].raw, films["Ran"].raw) == ("Heat, 2 sittings", "Ran")
         assert found.dropped == {"trailers and clips": 1, "played by itself": 1}
 
     @pytest.mark.parametrize(
@@ -239,6 +240,13 @@ def test_imdb_ratings_go_by_number_and_known_types() -> None:
     assert (heat.imdb_id, heat.rating, heat.year) == ("tt0113277", 4.5, 1995)
     assert heat.evidence is Evidence.RATED
     assert sum((found.dropped or {}).values()) == 3
+    titles = read(
+        "ratings.csv",
+        header
+        + "tt0047478,9,2024-05-01,Seven Samurai,Shichinin no samurai,https://x,Movie,8.6,,1954,,,,\n"
+        + "tt0043014,9,2024-05-01,,Sunset Blvd.,https://x,Movie,8.4,,1950,,,,\n",
+    )
+    assert [viewing.title for viewing in titles.viewings] == ["Seven Samurai", "Sunset Blvd."]
 
 
 class TestOwn:

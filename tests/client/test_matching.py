@@ -13,7 +13,7 @@ from epicrec.client import matching
 from epicrec.client.catalogues import read_catalogue
 from epicrec.client.matching import Matcher, Status
 from epicrec.client.sources import Evidence, Viewing, Visit
-from epicrec.client.sources.titles import MAX_TITLE, normalise
+from epicrec.client.sources.titles import MAX_TITLE, normalise, read_slug
 from epicrec.data import Catalogue
 from epicrec.progress import listening
 
@@ -130,6 +130,20 @@ def test_different_titles_stay_different(one: str, other: str) -> None:
 def test_normalising_twice_changes_nothing(text: str) -> None:
     once = normalise(text)
     assert normalise(once) == once
+
+
+@pytest.mark.parametrize(
+    ("slug", "readings"),
+    [
+        ("dune-2021", [("dune", 2021), ("dune 2021", None)]),
+        ("the-third_man+1949", [("the third man", 1949), ("the third man 1949", None)]),
+        ("2012", [("2012", None)]),
+        ("room-237", [("room 237", None)]),
+        ("", []),
+    ],
+)
+def test_what_an_address_may_mean(slug: str, readings: list[tuple[str, int | None]]) -> None:
+    assert [(reading.title, reading.year) for reading in read_slug(slug)] == readings
 
 
 @pytest.mark.parametrize("title", ["Alien: Romulus (2024)", "Rocky III (1982)", "Toy Story 5"])

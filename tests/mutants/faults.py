@@ -34,12 +34,12 @@ AREAS = {
     "metrics": Area(("evaluate/metrics.py",), ("tests/evaluate/test_metrics.py",)),
     "splits": Area(("data/splits.py",), ("tests/data/test_splits.py",)),
     "undo": Area(
-        ("client/history.py",), ("tests/client/test_store.py", "tests/client/test_app_imports.py")
+        ("client/history.py",), ("tests/client/test_history.py", "tests/client/test_app_imports.py")
     ),
     "cursors": Area(("server/api/cursors.py",), ("tests/server/test_cursors.py",)),
     "purge": Area(
         ("server/store/people.py:purge", "server/main.py:_purge", "server/service.py:purge"),
-        ("tests/server/test_operation.py::test_those_not_seen_for_long_are_purged",),
+        ("tests/server/test_operation.py", "-k", "last_day or purged"),
     ),
     "fold-in": Area((), ("tests/server/test_training.py",), drawn=0),
     "imports": Area(
@@ -81,7 +81,7 @@ AREAS = {
     "D2P": Area(
         tuple(
             f"perturb/d2p/{name}.py"
-            for name in ("mechanism", "choice", "groups", "substitution", "rating_groups")
+            for name in ("mechanism", "law", "choice", "groups", "substitution", "rating_groups")
         ),
         tuple(
             f"tests/perturb/d2p/test_{name}.py"
@@ -274,12 +274,12 @@ NAMED = [
         "seed=None if seed is None else seed + 1", "seed=seed",
     ),
     Fault(
-        "D2P says the published ε", "D2P", "perturb/d2p/mechanism.py",
+        "D2P says the published ε", "D2P", "perturb/d2p/law.py",
         "channel.published_epsilon if as_published else channel.epsilon",
         "channel.published_epsilon",
     ),
     Fault(
-        "D2P forgets what earlier draws cost", "D2P", "perturb/d2p/mechanism.py",
+        "D2P forgets what earlier draws cost", "D2P", "perturb/d2p/law.py",
         "epsilon = past + max(", "epsilon = max(",
     ),
 ]  # fmt: skip

@@ -45,6 +45,7 @@ def test_the_environment_goes_over_the_file_and_the_command_line_over_both(tmp_p
     [
         ("prot = 1", "no setting 'prot'"),
         ("port = 'x'", "whole number"),
+        ("port = '2.5'", "whole number"),
         ("port = 70000", "65535"),
         ("http = 'maybe'", "true or false"),
         ("http = true\nhost = '0.0.0.0'", "loopback"),
@@ -142,6 +143,9 @@ def test_those_not_seen_for_long_are_purged(tmp_path: Path) -> None:
             )
     assert serve(purge=30, data=str(folder)) == {"purged": 1}
     assert serve(purge=30, data=str(folder)) == {"purged": 0}
+    assert serve(purge=1, data=str(folder)) == {"purged": 0}
+    with pytest.raises(InputError, match="at least 1"):
+        serve(purge=0, data=str(folder))
     assert old.user_id.encode() not in (folder / "epicrec.sqlite").read_bytes()
     with running(folder) as serving:
         left = serving.admin.get("/api/users").json()["Users"]

@@ -99,7 +99,8 @@ def test_every_total_has_noise_of_its_own(films, monkeypatch, calibration):
     true = counts(films, history)
     noise = [release.aggregates[name] - true[name] for name in films.categories]
     assert noise == [1000 * (j + 1) for j in range(len(films.categories))]
-    assert drawn == [(len(films.categories), [release.scales[name] for name in films.categories])]
+    scales = [release.settings["scales"][name] for name in films.categories]
+    assert drawn == [(len(scales), scales)]
 
 
 def test_with_little_noise_the_totals_are_those_of_the_history(films):
