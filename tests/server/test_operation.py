@@ -20,7 +20,9 @@ from alembic.migration import MigrationContext
 from sqlalchemy import update
 
 from epicrec import wire
+from epicrec.client.remote import shown_certificate
 from epicrec.errors import EpicrecError, InputError
+from epicrec.privacy import Guarantee, Ledger
 from epicrec.server import Settings, serve
 from epicrec.server.api.limits import Limit
 from epicrec.server.known import Callers
@@ -129,6 +131,46 @@ def test_a_backup_moves_between_databases(
         assert newcomer.get(f"/api/user/{newcomer.user_id}").status_code == 200
 
 
+PROMISE = Guarantee(epsilon=1.0, unit="user", relation="add or remove one")
+
+
+def spend(data: Path, *versions: str) -> None:
+    ledger = Ledger(data / "ledger.jsonl", limit_epsilon=10)
+    for about in versions:
+        ledger.spend(PROMISE, about=about)
+
+
+def recorded(data: Path) -> list[str]:
+    return [entry.about for entry in Ledger(data / "ledger.jsonl", limit_epsilon=10).entries()]
+
+
+def test_a_restore_forgets_no_spending(tmp_path: Path) -> None:
+    """Of two ledgers that begin alike the longer holds, whichever it is."""
+    one, two, backup = tmp_path / "one", tmp_path / "two", tmp_path / "backup"
+    serve(check=True, data=str(one), http=True)
+    spend(one, "first", "second")
+    serve(backup=backup, data=str(one))
+    spend(one, "third")
+    with (one / "ledger.jsonl").open("ab") as file:
+        file.write(b"a line cut sh")
+    serve(restore=backup, data=str(one))
+    assert recorded(one) == ["first", "second", "third"]
+    serve(restore=backup, data=str(two))
+    assert recorded(two) == ["first", "second"]
+
+
+def test_a_restore_over_another_ledger_is_refused_whole(tmp_path: Path) -> None:
+    one, two, backup = tmp_path / "one", tmp_path / "two", tmp_path / "backup"
+    serve(check=True, data=str(one), http=True, catalogue="films")
+    spend(one, "first")
+    serve(backup=backup, data=str(one))
+    spend(two, "another")
+    with pytest.raises(InputError, match="never forgotten"):
+        serve(restore=backup, data=str(two))
+    assert recorded(two) == ["another"]
+    assert serve(check=True, data=str(two), http=True)["items"] == 0
+
+
 def test_those_not_seen_for_long_are_purged(tmp_path: Path) -> None:
     folder = tmp_path / "server"
     with running(folder, catalogue="films") as serving:
@@ -231,6 +273,13 @@ def test_only_tls_is_spoken(tmp_path: Path) -> None:
             httpx.get(serving.url + "/api/health/live", verify=ssl.create_default_context())
 
 
+def test_the_fingerprint_is_told_as_clients_show_it(tmp_path: Path) -> None:
+    with running(tmp_path / "server", http=False) as serving:
+        _, shown = shown_certificate(serving.url)
+    assert serve(check=True, data=str(tmp_path / "server"))["fingerprint"] == shown
+    assert "fingerprint" not in serve(check=True, data=str(tmp_path / "server"), http=True)
+
+
 # ---- pages, metrics, limits ---------------------------------------------------------------
 
 
@@ -264,7 +313,7 @@ def test_the_operator_page(tmp_path: Path) -> None:
         # a password a browser remembers opens pages, and changes nothing
         assert client.post("/api/dashboard/train", auth=("", ADMIN)).status_code == 401
     assert page.status_code == 200
-    for text in ("not stated", "Last trained", "536"):
+    for text in ("none: sent in clear", "Last trained", "536"):
         assert text in page.text
     assert user.user_id not in page.text
     assert "<script" not in page.text
@@ -289,8 +338,7 @@ def test_a_limit_refills_evenly() -> None:
 def test_sigterm_ends_it_cleanly_and_logs_are_json(tmp_path: Path) -> None:
     port = _free_port()
     settings = {
-        "data": str(tmp_path / "server"), "http": True, "port": port, "catalogue": "films",
-        "train_every": 0,
+        "data": str(tmp_path / "server"), "port": port, "catalogue": "films", "train_every": 0,
     }  # fmt: skip
     environment = {f"EPICREC_SERVER_{name.upper()}": str(value) for name, value in settings.items()}
     program = "from epicrec.server import serve; serve()"
@@ -305,16 +353,20 @@ def test_sigterm_ends_it_cleanly_and_logs_are_json(tmp_path: Path) -> None:
                 return server.poll() is not None or probe.connect_ex(("127.0.0.1", port)) == 0
 
         wait_for(listens)
-        user = httpx.post(f"http://127.0.0.1:{port}/api/register", timeout=PATIENCE).json()
+        url = f"https://127.0.0.1:{port}"
+        trusted = ssl.create_default_context(cafile=tmp_path / "server" / "tls" / "ca.pem")
+        user = httpx.post(f"{url}/api/register", timeout=PATIENCE, verify=trusted).json()
         key = (tmp_path / "server" / "admin.key").read_text().strip()
-        listed = httpx.get(f"http://127.0.0.1:{port}/api/users", headers={"X-API-Key": key})
+        listed = httpx.get(f"{url}/api/users", headers={"X-API-Key": key}, verify=trusted)
+        _, shown = shown_certificate(url)
         assert listed.json()["Users"][0]["UserId"] == user["UserId"]
         assert (tmp_path / "server" / "admin.key").stat().st_mode & 0o777 == 0o600
     finally:
         server.send_signal(signal.SIGTERM)
         _, written = server.communicate(timeout=PATIENCE)
     said = [line for line in written.splitlines() if not line.startswith("{")]
-    assert len(said) == 2  # where it listens, where the key is
+    assert len(said) == 4  # where it listens, where the key is, what clients are to see and trust
+    assert f"fingerprint (SHA-256) is {shown}" in said[2]
     events = [json.loads(line) for line in written.splitlines() if line.startswith("{")]
     assert (events[0]["event"], events[-1]["event"]) == ("started", "stopped")
     assert user["UserId"] not in written

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epicrec.errors import InputError
+from epicrec.server.rights import close_folder
 from epicrec.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ def run(settings: Settings) -> None:
     print(f"epicrec serves {scheme}://{settings.host}:{settings.port}", file=sys.stderr)
     if not settings.admin_key:
         print(f"the admin's key is in {settings.folder / 'admin.key'}", file=sys.stderr)
+    if not settings.http:
+        from epicrec.server.tls import fingerprint
+
+        shown = fingerprint(Path(_certificate(settings)[0] or ""))
+        print(f"its certificate's fingerprint (SHA-256) is {shown}", file=sys.stderr)
     if not settings.http and not settings.certificate:
         print(f"clients trust {settings.folder / 'tls' / 'ca.pem'}", file=sys.stderr)
     server.run()
@@ -106,13 +112,16 @@ def _check(settings: Settings) -> dict[str, Any]:
 
     from epicrec.server.service import Service
     from epicrec.server.store import catalogue, people
+    from epicrec.server.tls import fingerprint
     from epicrec.server.training.publish import STORE
 
     certificate, key = _certificate(settings)
+    shown: dict[str, str] = {}
     if certificate and key:
         try:
             ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
-        except (OSError, ssl.SSLError) as error:
+            shown = {"fingerprint": fingerprint(Path(certificate))}
+        except (OSError, ValueError) as error:
             raise InputError(f"the certificate {certificate} cannot be used: {error}") from error
     if settings.train_from and settings.train_from != STORE:
         from epicrec.data import load_dataset
@@ -126,7 +135,7 @@ def _check(settings: Settings) -> dict[str, Any]:
     finally:
         service.database.stop()
     where = "sqlite" if service.database.is_sqlite else "postgresql"
-    return {"ok": True, "database": where, "tls": not settings.http, **found}
+    return {"ok": True, "database": where, "tls": not settings.http, **shown, **found}
 
 
 def _purge(settings: Settings, days: int) -> int:
@@ -149,6 +158,7 @@ def _purge(settings: Settings, days: int) -> int:
 
 
 def _certificate(settings: Settings) -> tuple[str | None, str | None]:
+    close_folder(settings.folder)
     if settings.http:
         return None, None
     if settings.certificate:

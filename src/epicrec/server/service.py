@@ -15,6 +15,7 @@ from epicrec.server.known import Callers, admin_key
 from epicrec.server.logs import event
 from epicrec.server.metrics import Metrics
 from epicrec.server.ranking import Ranking
+from epicrec.server.rights import close_folder
 from epicrec.server.settings import Settings
 from epicrec.server.store import catalogue, people
 from epicrec.server.store.database import Database
@@ -29,9 +30,9 @@ class Service:
     """The state of a running server. All of it belongs to the event loop, except the database."""
 
     def __init__(self, settings: Settings) -> None:
-        settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        close_folder(settings.folder)
         models = settings.folder / "models"
-        models.mkdir(exist_ok=True)
+        models.mkdir(exist_ok=True, mode=0o700)
         self.settings = settings
         self.database = Database(settings.database_url)
         self.admin_digest = people.digest(admin_key(settings))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -11,6 +10,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from epicrec.server.rights import opener
 
 _CA_DAYS = 3650
 _DAYS = 397  # the longest that browsers accept
@@ -34,6 +35,12 @@ def development_certificate(folder: Path, names: list[str]) -> tuple[Path, Path]
     return file, key_file
 
 
+def fingerprint(file: Path) -> str:
+    """The SHA-256 of a certificate (of a chain, the first) as clients show it: AB:CD:…"""
+    digest = x509.load_pem_x509_certificate(file.read_bytes()).fingerprint(hashes.SHA256())
+    return digest.hex(":").upper()
+
+
 def _make_authority(file: Path, key_file: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "epicrec development CA")])
@@ -50,7 +57,7 @@ def _make_authority(file: Path, key_file: Path) -> None:
         .sign(key, hashes.SHA256())
     )
     _write_key(key_file, key)
-    file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    _write(file, certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _make_certificate(
@@ -73,7 +80,7 @@ def _make_certificate(
         .sign(ca_key, hashes.SHA256())
     )
     _write_key(key_file, key)
-    file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    _write(file, certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _builder(
@@ -107,14 +114,18 @@ def _general(name: str) -> x509.GeneralName:
 
 
 def _write_key(file: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    _write(
+        file,
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ),
+    )
+
+
+def _write(file: Path, content: bytes) -> None:
     """Readable by its owner alone from the first byte on."""
     file.unlink(missing_ok=True)
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as out:
-        out.write(
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-        )
+    with open(file, "xb", opener=opener) as out:
+        out.write(content)

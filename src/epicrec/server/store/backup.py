@@ -8,12 +8,15 @@ from pathlib import Path
 from sqlalchemy import func, insert, select, text
 
 from epicrec.errors import InputError
+from epicrec.server.rights import close_folder
 from epicrec.server.settings import Settings
 from epicrec.server.store.database import Database
 from epicrec.server.store.schema import metadata, users
 
 _ROWS = 20_000
-_FILES = ("ledger.jsonl", "admin.key", "published", "models")
+_LEDGER = "ledger.jsonl"
+_SPENT = (_LEDGER, "published")  # what was published, and what it cost
+_FILES = (*_SPENT, "admin.key", "models")
 
 
 def back_up(settings: Settings, folder: Path) -> dict[str, int]:
@@ -23,22 +26,48 @@ def back_up(settings: Settings, folder: Path) -> dict[str, int]:
     """
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a new folder for the backup")
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    close_folder(folder)
     rows = _copy(settings.database_url, _file_url(folder))
     for name in _FILES:
         _copy_files(settings.folder / name, folder / name)
+    close_folder(folder)
     return rows
 
 
 def restore(settings: Settings, folder: Path) -> dict[str, int]:
-    """Bring a backup into a server that is stopped and empty; rows by table."""
+    """Bring a backup into a server that is stopped and empty; rows by table.
+
+    What was spent since the backup stays spent: of two ledgers that begin alike the longer holds.
+    """
     if not (folder / "epicrec.sqlite").exists():
         raise InputError(f"{folder} holds no backup: there is no epicrec.sqlite in it")
-    settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    newer = _has_longer_ledger(settings.folder, folder)
+    close_folder(settings.folder)
     rows = _copy(_file_url(folder), settings.database_url)
     for name in _FILES:
-        _copy_files(folder / name, settings.folder / name)
+        if not (newer and name in _SPENT and (settings.folder / name).exists()):
+            _copy_files(folder / name, settings.folder / name)
+    close_folder(settings.folder)
     return rows
+
+
+def _has_longer_ledger(here: Path, backup: Path) -> bool:
+    """Whether the ledger here says all that the backup's does. Two that differ are not merged by
+    guessing: neither may be forgotten."""
+    own, other = (_whole_lines(folder / _LEDGER) for folder in (here, backup))
+    if not own.startswith(other) and not other.startswith(own):
+        raise InputError(
+            f"{here / _LEDGER} and {backup / _LEDGER} record different releases, and what was "
+            "spent is never forgotten; restore into a new data folder, and keep both ledgers: "
+            "what each of them records has been published"
+        )
+    return len(own) >= len(other)
+
+
+def _whole_lines(path: Path) -> bytes:
+    """A ledger without a line that a crash cut short, which was never acknowledged."""
+    content = path.read_bytes() if path.exists() else b""
+    return content[: content.rfind(b"\n") + 1]
 
 
 def _copy(source_url: str, target_url: str) -> dict[str, int]:

@@ -23,6 +23,7 @@ from sqlalchemy.exc import ArgumentError, OperationalError
 from starlette.concurrency import run_in_threadpool
 
 from epicrec.errors import EpicrecError, InputError
+from epicrec.server.rights import close, opener
 from epicrec.server.store import schema
 
 P = ParamSpec("P")
@@ -50,16 +51,22 @@ class Database:
         self._looking: Connection | None = None  # the event loop's own, always open
 
     def migrate(self) -> None:
-        """Bring the tables up to date."""
+        """Bring the tables up to date, in a file that is ours alone where it is a file."""
         try:
+            if self.is_sqlite and (file := self.engine.url.database):
+                with open(file, "ab", opener=opener):  # SQLite gives its log the same rights
+                    pass
+                for end in ("", "-wal", "-shm"):
+                    close(Path(file + end))
             with self.engine.begin() as connection:
                 config = Config()
                 config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
-        except OperationalError as error:
+        except (OSError, OperationalError) as error:
+            why = getattr(error, "orig", error)
             raise EpicrecError(
-                f"cannot use the database {_public(str(self.engine.url))}: {error.orig}"
+                f"cannot use the database {_public(str(self.engine.url))}: {why}"
             ) from error
 
     @contextmanager

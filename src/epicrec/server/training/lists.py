@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from epicrec.disk import sync_folder
 from epicrec.errors import InputError
+from epicrec.server.rights import opener
 
 Array = npt.NDArray[Any]
 Ranked = list[tuple[str, float]]
@@ -189,9 +190,9 @@ class Lists:
 def save(folder: Path, meta: dict[str, Any], arrays: dict[str, Array]) -> None:
     """Write a training; it counts only once `adopt` names it."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, mode=0o700)
     for name in ARRAYS:
-        with (folder / f"{name}.npy").open("wb") as file:
+        with open(folder / f"{name}.npy", "wb", opener=opener) as file:
             np.save(file, arrays[name], allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
@@ -235,7 +236,7 @@ def scrub(models: Path, user_keys: Sequence[int]) -> None:
 def write_atomically(path: Path, text: str) -> None:
     """The file holds the old text or the new one, never a part, whatever happens in between."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8") as file:
+    with open(temporary, "w", encoding="utf-8", opener=opener) as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

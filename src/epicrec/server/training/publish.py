@@ -59,8 +59,9 @@ def publish(settings: Settings, database: Database, fit: Fit = fit_private) -> d
     version = before.Version + 1 if before else 1
     operator_ledger(settings).spend(promise, about=f"item model, version {version}")
     folder = settings.folder / "published"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"item-model-{version}.npz"
+    path.touch(mode=0o600)  # what is saved takes the rights of the file it replaces
     model.save(path)
     content = path.read_bytes()
     info = wire.ModelInfo(
