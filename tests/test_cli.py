@@ -167,7 +167,7 @@ def test_demo_ends_with_recommendations(capsys) -> None:
         (["evaluate", "bias", "--protocol", "aggregates"], "s-epicrec"),
         (["perturb", "nothing", "--history", "absent.csv"], "no method 'nothing'"),
         (["reproduce", "nothing"], "no paper 'nothing'"),
-        (["audit", "nothing"], "no audit of 'nothing'"),
+        (["audit", "nothing"], "no method 'nothing' to audit"),
         (["recommend", "absent.npz", "--history", "absent.csv"], "absent.npz"),
         (["data", "simulate", "somewhere", "--users", "0"], "users"),
     ],
@@ -201,6 +201,28 @@ def test_runs_as_a_module() -> None:
         [sys.executable, "-m", "epicrec", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("epicrec ")
+
+
+def test_methods_lists_models_and_perturbers(capsys) -> None:
+    rows = run_json(capsys, "methods")["methods"]
+    by_name = {(row["kind"], row["method"]): row for row in rows}
+    assert len(by_name) == len(rows)
+    svd = by_name["model", "svd"]
+    assert (svd["status"], svd["unit"], svd["with --epsilon"]) == ("none", "", "covariance-svd")
+    assert by_name["model", "covariance-svd"]["unit"] == "rating or user"
+    assert by_name["model", "dpm-pcc"]["status"] == "claimed"
+    assert by_name["perturber", "s-epicrec"]["status"] == "proved"
+    assert by_name["perturber", "dpi"]["feedback"] == "explicit"
+    assert {row["package"] for row in rows} == {""}
+
+
+def test_ratings_are_perturbed_on_their_public_scale(capsys, tmp_path) -> None:
+    history = tmp_path / "history.csv"
+    history.write_text("item_id,rating\n1,5\n2,3\n")
+    line = ["perturb", "dpi", "--history", str(history), "--epsilon", "1", "--scale", "1:5:1"]
+    sent = run_json(capsys, *line)
+    assert sent["items"] == [1, 2]
+    assert all(1 <= rating <= 5 for rating in sent["ratings"])
 
 
 def test_results_name_what_ran(capsys, tmp_path) -> None:

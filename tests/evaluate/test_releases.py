@@ -5,6 +5,7 @@ import pytest
 
 from epicrec.data import Catalogue, Dataset, Ratings, load_dataset
 from epicrec.errors import InputError
+from epicrec.evaluate import evaluate
 from epicrec.evaluate.releases import (
     YELP_TOP_LEVEL,
     aggregates,
@@ -14,6 +15,7 @@ from epicrec.evaluate.releases import (
     topn_cost,
 )
 from epicrec.papers.epicrec import reproduce
+from epicrec.perturb import D2P
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +75,19 @@ def test_topn_cost_has_every_way(small):
     assert 0 < metrics["ndcg_popularity"] < 1
 
 
-def test_only_catalogue_perturbers_have_these_protocols(small):
-    with pytest.raises(InputError, match="s-epicrec"):
-        aggregates(small, method="d2p")
+def test_any_perturber_is_measured_by_name_or_as_it_is(small):
+    by_name = evaluate("d2p", small, protocol="aggregates", settings={"max_users": 20})
+    assert by_name.method == "d2p"
+    assert by_name.metrics["release_size"] > 0
+    assert by_name.guarantee.reproducible
+    given = evaluate(D2P(small.catalogue), small, protocol="aggregates", max_users=20)
+    assert given.metrics["category_mae"] == by_name.metrics["category_mae"]
+    with pytest.raises(InputError, match="takes no epsilon"):
+        evaluate(D2P(small.catalogue), small, protocol="topn", epsilon=1.0)
+    with pytest.raises(InputError, match="a perturber is measured by"):
+        evaluate("s-epicrec", small)
+    with pytest.raises(InputError, match="no method 'nothing'"):
+        aggregates(small, method="nothing")
 
 
 def test_kept_categories():

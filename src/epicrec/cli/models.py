@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,6 +18,7 @@ from epicrec.cli.output import (
     ScaleOption,
     Set,
     Unit,
+    err,
     load_data,
     load_items,
     out,
@@ -85,15 +86,41 @@ def evaluate(
 
 @app.command()
 def methods(as_json: Json = False) -> None:
-    """List the methods."""
-    from epicrec.models import PRIVATE, model_class
-    from epicrec.registry import MODELS, names
+    """List all methods: the models that learn, and the perturbers that alter a history."""
+    from epicrec.models import model_class
+    from epicrec.perturb import perturber_class
+    from epicrec.registry import MODELS, PERTURBERS, names
 
-    rows = []
-    for name in names(MODELS):
-        first = (model_class(name).__doc__ or "").strip().split("\n")[0]
-        rows.append({"method": name, "with --epsilon": PRIVATE.get(name, ""), "what": first})
+    rows: list[dict[str, str]] = []
+    for kind, group, find in (
+        ("model", MODELS, model_class),
+        ("perturber", PERTURBERS, perturber_class),
+    ):
+        for name in names(group):
+            try:
+                rows.append(_method_row(kind, group, name, find(name)))
+            except InputError as error:  # another package's mistake hides no other method
+                err.print(f"epicrec: {error}", soft_wrap=True)
     show({"methods": rows}, as_json, lambda: print_table("Methods", rows))
+
+
+def _method_row(kind: str, group: str, name: str, cls: Any) -> dict[str, str]:
+    from epicrec.models import PRIVATE
+    from epicrec.registry import OURS, entry
+    from epicrec.settings import taken
+
+    both = kind == "model" and "feedback" in taken(cls)
+    package = entry(group, name).package
+    return {
+        "method": name,
+        "kind": kind,
+        "unit": " or ".join(cls.units),
+        "feedback": "explicit or implicit" if both else cls.feedback,
+        "status": cls.status,
+        "with --epsilon": PRIVATE.get(name, "") if kind == "model" else "",
+        "package": "" if package == OURS else package,
+        "what": (cls.__doc__ or "").strip().split("\n")[0],
+    }
 
 
 @app.command()

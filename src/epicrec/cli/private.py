@@ -13,6 +13,7 @@ from epicrec.cli.app import app
 from epicrec.cli.output import (
     AsPublished,
     Json,
+    ScaleOption,
     Set,
     load_items,
     out,
@@ -27,7 +28,7 @@ from epicrec.errors import InputError
 @app.command()
 def perturb(
     method: Annotated[
-        str, typer.Argument(help="s-epicrec (one level), m-epicrec (several) or d2p.")
+        str, typer.Argument(help="A perturber, such as s-epicrec; 'epicrec methods' lists them.")
     ],
     history: Annotated[Path, typer.Option("--history", help="A CSV with the column item_id.")],
     catalogue: Annotated[
@@ -52,9 +53,11 @@ def perturb(
         int | None, typer.Option(min=0, help="For experiments: repeatable, and so not private.")
     ] = None,
     settings: Set = None,
+    scale: ScaleOption = None,
     as_json: Json = False,
 ) -> None:
     """Alter a history on this machine: what would be sent instead of it, and what it costs."""
+    from epicrec.data import Scale
     from epicrec.data.formats import read_ratings_table
     from epicrec.files import check_output
     from epicrec.perturb import make_perturber, release_through
@@ -64,8 +67,9 @@ def perturb(
     if ledger is not None:
         check_output(ledger)
     items = load_items(catalogue)
+    public = given(catalogue=items, scale=Scale.parse(scale) if scale else None)
     options = given(epsilon=epsilon, as_published=as_published or None) | read_settings(settings)
-    perturber = make_perturber(method, catalogue=items, **options)
+    perturber = make_perturber(method, **public, **options)
     seen = read_ratings_table(history)
     chosen: Any = level or "perturbed release"
     if levels is not None:
@@ -76,9 +80,13 @@ def perturb(
         release = release_through(Ledger(ledger, limit_epsilon=limit), perturber, seen, chosen)
 
     def plain() -> None:
-        print_table(
-            "Would be sent", [{"item_id": i, "title": items.title_of(i)} for i in release.items]
-        )
+        columns = {"times": release.counts, "rating": release.ratings}
+        rows = [
+            {"item_id": i, "title": items.title_of(i)}
+            | {name: values[at] for name, values in columns.items() if values is not None}
+            for at, i in enumerate(release.items)
+        ]
+        print_table("Would be sent", rows)
         out.print(f"Guarantee: {release.guarantee}")
         if ledger is None:
             out.print("Not recorded in a ledger: another draw costs as much again.")
@@ -140,10 +148,11 @@ def audit(
 
     with progress():
         found = run(method, epsilon=epsilon, runs=runs)
-    holds = found.holds(epsilon)
+    claimed = epsilon if found.claimed is None else found.claimed
+    holds = found.holds(claimed)
     result = {
         "method": method,
-        "claimed": epsilon,
+        "claimed": claimed,
         "lower_bound": found.lower_bound,
         "holds": holds,
     }
@@ -152,7 +161,7 @@ def audit(
     def plain() -> None:
         verdict = "within the claim" if holds else "MORE THAN CLAIMED"
         out.print(
-            f"{method} claims ε = {epsilon:g}; it is at least {found.lower_bound:.3f}: {verdict}"
+            f"{method} claims ε = {claimed:g}; it is at least {found.lower_bound:.3f}: {verdict}"
         )
         out.print(f"({found.confidence:.0%} sure, {found.runs:,} runs each; {found.event})")
 

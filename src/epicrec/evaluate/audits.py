@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,20 @@ import pyarrow as pa
 
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
+from epicrec.evaluate.black_box import audit_black_box
 from epicrec.evaluate.releases import EPICREC
-from epicrec.models import PRIVATE, make_model
+from epicrec.models import PRIVATE, Recommender, make_model
 from epicrec.models.alterego.items import D2PItems, D2PSvd
 from epicrec.models.alterego.users import D2PUserKNN
 from epicrec.models.covariance.release import FIRST_SHARE, SECOND_SHARE, Budget
 from epicrec.models.covariance.statistics import ItemEffects, PairSums
 from epicrec.models.private_bias import released_totals
+from epicrec.perturb.contract import Perturber
 from epicrec.perturb.d2p.choice import choose
 from epicrec.perturb.d2p.groups import no_features
 from epicrec.privacy import AuditResult, audit_epsilon
 from epicrec.progress import report
-from epicrec.settings import check
+from epicrec.settings import check, given
 
 D2P_MODELS: dict[str, type[Any]] = {"d2p": D2PUserKNN, "i-d2p": D2PItems, "d2p-svd": D2PSvd}
 
@@ -165,18 +168,25 @@ def _difference(method: str, value: float, epsilon: float) -> float:
 AUDITS: dict[str, Callable[..., AuditResult]] = {
     **dict.fromkeys(EPICREC, audit_epicrec),
     **dict.fromkeys(D2P_MODELS, audit_d2p),
-    **dict.fromkeys(("avg", "pcc", "cos", "private-bias"), audit_yang),
+    "private-bias": audit_yang,
     **dict.fromkeys(("dpi-avg", "dpi-pcc", "dpi-cos", "dpi-svd"), audit_yang),
     **dict.fromkeys(("dpm-avg", "dpm-pcc", "dpm-cos"), audit_yang),
     **dict.fromkeys(("covariance-svd", "covariance-knn"), audit_covariance),
 }
-"""The mechanisms that can be audited, and what does it."""
+"""The mechanisms that have an audit of their own."""
 
 
-def audit(method: str, *, epsilon: float = 1.0, runs: int | None = None) -> AuditResult:
-    """A 95 % lower bound on what a mechanism really leaks, to be held against its claim."""
-    if method not in AUDITS:
-        raise InputError(f"there is no audit of {method!r}; choose from {', '.join(AUDITS)}")
-    how = {} if runs is None else {"runs": runs}
+def audit(
+    method: str | Recommender | Perturber, *, epsilon: float = 1.0, runs: int | None = None
+) -> AuditResult:
+    """A 95 % lower bound on what a mechanism really leaks, to be held against its claim.
+
+    A method by name has its own audit where there is one; any other, and a model or perturber that
+    is given as it is, is a black box.
+    """
+    how = given(runs=runs)
     check("the audit", audit, {"epsilon": epsilon, **how})
-    return AUDITS[method](method, epsilon=epsilon, **how)
+    name = PRIVATE.get(method, method) if isinstance(method, str) else None
+    if name not in AUDITS:
+        return audit_black_box(method, epsilon=epsilon, **how)
+    return replace(AUDITS[name](name, epsilon=epsilon, **how), claimed=epsilon)

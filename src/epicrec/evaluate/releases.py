@@ -8,27 +8,30 @@ half releases and is measured. So no measured person contributes to what is trea
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from epicrec.data import Catalogue, Dataset, Ratings, split_per_user, split_random
+from epicrec.data import Catalogue, Dataset, Ratings, Scale, split_per_user, split_random
 from epicrec.errors import InputError
 from epicrec.evaluate.filters import Filter, als, binary, check_filter, completed, folded_in
 from epicrec.evaluate.metrics import list_metrics
 from epicrec.evaluate.protocols import Evaluation
 from epicrec.perturb import LEVELS, MEpicRec, Prior, SEpicRec, parse_levels
+from epicrec.perturb.contract import Perturber, Release
+from epicrec.perturb.epicrec.mechanism import Calibration
 from epicrec.perturb.levels import NO, PERTURBED, Levels, has_any
+from epicrec.perturb.registry import make_perturber, perturber_class
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
+from epicrec.settings import given, taken
 
 Floats = npt.NDArray[np.floating[Any]]
-Perturber = SEpicRec | MEpicRec
 
-EPICREC: dict[str, type[Perturber]] = {"s-epicrec": SEpicRec, "m-epicrec": MEpicRec}
+EPICREC: dict[str, type[SEpicRec] | type[MEpicRec]] = {"s-epicrec": SEpicRec, "m-epicrec": MEpicRec}
 """The two mechanisms by the names of their methods."""
 
 YELP_TOP_LEVEL = frozenset(
@@ -52,6 +55,7 @@ class Experiment:
     others: Ratings
     people: Ratings
     prior: Prior
+    scale: Scale | None
 
 
 def experiment(dataset: Dataset, *, seed: int = 0, max_users: int | None = None) -> Experiment:
@@ -66,9 +70,8 @@ def experiment(dataset: Dataset, *, seed: int = 0, max_users: int | None = None)
     half = len(order) // 2
     others = ratings.users_at(np.sort(order[:half]))
     people = ratings.users_at(np.sort(order[half:][:max_users]))
-    return Experiment(
-        dataset.name, catalogue, others, people, Prior.from_histories(catalogue, others)
-    )
+    prior = Prior.from_histories(catalogue, others)
+    return Experiment(dataset.name, catalogue, others, people, prior, dataset.ratings.scale)
 
 
 def keep_categories(catalogue: Catalogue, names: frozenset[str]) -> Catalogue:
@@ -86,10 +89,11 @@ def keep_categories(catalogue: Catalogue, names: frozenset[str]) -> Catalogue:
 def aggregates(
     dataset: Dataset,
     *,
-    method: str = "s-epicrec",
+    method: str | Perturber = "s-epicrec",
     epsilon: float | None = None,
     as_published: bool = False,
-    calibration: Literal["category", "lpa", "gs"] = "category",
+    calibration: Calibration | None = None,
+    settings: Mapping[str, Any] | None = None,
     max_users: int | None = 500,
     seed: int = 0,
 ) -> Evaluation:
@@ -100,18 +104,20 @@ def aggregates(
     """
     started = time.perf_counter()
     setting = experiment(dataset, seed=seed, max_users=max_users)
-    perturber = _perturber(setting, method, epsilon, as_published, calibration)
+    chosen = given(epsilon=epsilon, as_published=as_published or None, calibration=calibration)
+    perturber = _perturber(setting, method, chosen | dict(settings or {}))
     matrix = setting.catalogue.matrix.astype(np.int64)
-    errors, sizes, costs, spent = [], [], [], []
-    for history, levels, own_seed in _people(setting, setting.people, method, seed, "categories"):
+    errors, sizes, promises, spent = [], [], [], []
+    people = _people(setting, setting.people, perturber, seed, "categories")
+    for history, levels, own_seed in people:
         release = perturber.release(setting.catalogue.item_ids[history], levels, seed=own_seed)
-        sent = setting.catalogue.positions(_ids(setting.catalogue, release.items))
+        sent = _sent(setting.catalogue, release)
         keep, perturbed = _measured(setting.catalogue, levels)
         true = matrix[history[keep[history]]].sum(axis=0)
         error = np.abs(matrix[sent[keep[sent]]].sum(axis=0) - true)[perturbed]
         if error.size:
             errors.append(error.mean())
-            costs.append(release.guarantee.epsilon)
+            promises.append(release.guarantee)
         sizes.append((len(history), len(sent)))
         spent.append(release.seconds)
     history_size, release_size = np.mean(sizes, axis=0).tolist()
@@ -124,8 +130,8 @@ def aggregates(
         "people": len(sizes),
     }
     return _evaluation(
-        setting, perturber, "aggregates", metrics, max(costs), started,
-        {"seed": seed, "max_users": max_users, "calibration": calibration},
+        setting, perturber, "aggregates", metrics, _costliest(promises), started,
+        {"seed": seed, "max_users": max_users},
     )  # fmt: skip
 
 
@@ -143,10 +149,11 @@ def _measured(catalogue: Catalogue, levels: Levels) -> tuple[Any, Any]:
 def mae_loss(
     dataset: Dataset,
     *,
-    method: str = "s-epicrec",
+    method: str | Perturber = "s-epicrec",
     epsilon: float | None = None,
     as_published: bool = False,
-    calibration: Literal["category", "lpa", "gs"] = "category",
+    calibration: Calibration | None = None,
+    settings: Mapping[str, Any] | None = None,
     model: Filter = "als",
     max_users: int | None = 3000,
     seed: int = 0,
@@ -161,9 +168,10 @@ def mae_loss(
     check_filter(model)
     started = time.perf_counter()
     setting = experiment(dataset, seed=seed, max_users=max_users)
-    perturber = _perturber(setting, method, epsilon, as_published, calibration)
+    chosen = given(epsilon=epsilon, as_published=as_published or None, calibration=calibration)
+    perturber = _perturber(setting, method, chosen | dict(settings or {}))
     train, _ = split_random(setting.people, 0.1, seed=seed)
-    released, cost = release_all(setting, perturber, train, method, seed)
+    released, promise = release_all(setting, perturber, train, seed)
     truth, shown = (binary(part).toarray() > 0 for part in (setting.people, train))
     error_raw, error_perturbed, error_popularity = (
         np.abs(rec - truth)
@@ -183,22 +191,22 @@ def mae_loss(
         "mae_loss_popularity": _ratio(error_popularity, error_raw) - 1,
         "people": train.n_users,
     }
-    if method == "m-epicrec":
-        metrics |= _loss_by_level(setting, seed, error_perturbed, error_raw)
+    if isinstance(perturber, MEpicRec):
+        metrics |= _loss_by_level(setting, perturber, seed, error_perturbed, error_raw)
     return _evaluation(
-        setting, perturber, "mae-loss", metrics, cost, started,
-        {"seed": seed, "max_users": max_users, "calibration": calibration, "model": model},
+        setting, perturber, "mae-loss", metrics, promise, started,
+        {"seed": seed, "max_users": max_users, "model": model},
     )  # fmt: skip
 
 
 def _loss_by_level(
-    setting: Experiment, seed: int, perturbed: Floats, raw: Floats
+    setting: Experiment, perturber: Perturber, seed: int, perturbed: Floats, raw: Floats
 ) -> dict[str, float]:
     """The loss over the items that have a category of the level, for each person's own levels."""
     sums = {level: np.zeros(2) for level in (NO, PERTURBED)}
     matrix = setting.catalogue.rows.matrix
     for user, (_, levels, _) in enumerate(
-        _people(setting, setting.people, "m-epicrec", seed, "loss")
+        _people(setting, setting.people, perturber, seed, "loss")
     ):
         parsed = parse_levels(levels, setting.catalogue.categories)
         chosen = np.array(list(parsed.values()), dtype=object)
@@ -212,22 +220,21 @@ def _loss_by_level(
 
 
 def release_all(
-    setting: Experiment, perturber: Perturber, histories: Ratings, method: str, seed: int
-) -> tuple[Ratings, float]:
+    setting: Experiment, perturber: Perturber, histories: Ratings, seed: int
+) -> tuple[Ratings, Guarantee]:
     """Everybody's release, as histories over the same users and items, and the largest ε."""
-    rows, cost = [], 0.0
-    for history, levels, own_seed in _people(setting, histories, method, seed, "releases"):
+    rows, promises = [], []
+    for history, levels, own_seed in _people(setting, histories, perturber, seed, "releases"):
         release = perturber.release(setting.catalogue.item_ids[history], levels, seed=own_seed)
-        rows.append(setting.catalogue.positions(_ids(setting.catalogue, release.items)))
-        if release.guarantee.status != "none":
-            cost = max(cost, release.guarantee.epsilon)
+        rows.append(_sent(setting.catalogue, release))
+        promises.append(release.guarantee)
     items = np.concatenate(rows).astype(np.int32)
     indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
     values = np.ones(len(items), np.float32)
     released = replace(
         histories, indptr=indptr, items=items, values=values, timestamps=None, probe=None
     )
-    return released, cost
+    return released, _costliest(promises)
 
 
 # ---- what it costs in lists -----------------------------------------------------------------
@@ -236,9 +243,10 @@ def release_all(
 def topn_cost(
     dataset: Dataset,
     *,
-    method: str = "s-epicrec",
+    method: str | Perturber = "s-epicrec",
     epsilon: float | None = None,
     as_published: bool = False,
+    settings: Mapping[str, Any] | None = None,
     n: int = 10,
     max_users: int | None = 2000,
     seed: int = 0,
@@ -254,9 +262,10 @@ def topn_cost(
     check_filter("als")
     started = time.perf_counter()
     setting = experiment(dataset, seed=seed, max_users=max_users)
-    perturber = _perturber(setting, method, epsilon, as_published, "category")
+    chosen = given(epsilon=epsilon, as_published=as_published or None) | dict(settings or {})
+    perturber = _perturber(setting, method, chosen)
     train, test = split_per_user(setting.people, 0.2, seed=seed)
-    released, cost = release_all(setting, perturber, train, method, seed)
+    released, promise = release_all(setting, perturber, train, seed)
     trusted, wary = als(setting.others), als(released)
     scores: dict[str, Callable[[slice], Floats]] = {
         "popularity": lambda part: np.tile(
@@ -277,7 +286,7 @@ def topn_cost(
         perturber,
         "topn",
         metrics,
-        cost,
+        promise,
         started,
         {"seed": seed, "max_users": max_users, "n": n},
     )
@@ -306,35 +315,31 @@ PROTOCOLS: dict[str, Callable[..., Evaluation]] = {
 }
 
 
-# ---- audit ----------------------------------------------------------------------------------
-
-
 # ---- shared ---------------------------------------------------------------------------------
 
 
 def _perturber(
-    setting: Experiment, method: str, epsilon: float | None, as_published: bool, calibration: Any
+    setting: Experiment, method: str | Perturber, settings: Mapping[str, Any]
 ) -> Perturber:
-    if method not in EPICREC:
-        raise InputError(f"this protocol is for {' and '.join(EPICREC)}, not for {method!r}")
-    return EPICREC[method](
-        setting.catalogue,
-        epsilon=epsilon,
-        prior=setting.prior,
-        as_published=as_published,
-        calibration=calibration,
-    )
+    """The perturber over what is public here; one that is given has settings of its own."""
+    if isinstance(method, Perturber):
+        if settings:
+            raise InputError(f"a perturber that is given takes no {', '.join(settings)}")
+        return method
+    if "prior" in taken(perturber_class(method)):
+        settings = {"prior": setting.prior, **settings}
+    return make_perturber(method, catalogue=setting.catalogue, scale=setting.scale, **settings)
 
 
 def _people(
-    setting: Experiment, histories: Ratings, method: str, seed: int, what: str
+    setting: Experiment, histories: Ratings, perturber: Perturber, seed: int, what: str
 ) -> Iterator[tuple[npt.NDArray[np.int32], Levels, int]]:
     """Each person's history, levels and seed; the levels are the same for the same seed."""
     levels_rng = np.random.default_rng([seed, 1])
     for user in range(histories.n_users):
         report(what, user, histories.n_users)
         levels: Levels = PERTURBED
-        if method == "m-epicrec":
+        if isinstance(perturber, MEpicRec):
             drawn = levels_rng.integers(len(LEVELS), size=len(setting.catalogue.categories))
             levels = {
                 name: LEVELS[k] for name, k in zip(setting.catalogue.categories, drawn, strict=True)
@@ -342,8 +347,17 @@ def _people(
         yield histories.items[histories.row(user)], levels, 1_000_003 * seed + 2 * user + 1
 
 
-def _ids(catalogue: Catalogue, items: tuple[Any, ...]) -> npt.NDArray[Any]:
-    return np.array(items, dtype=catalogue.item_ids.dtype)
+def _sent(catalogue: Catalogue, release: Release) -> npt.NDArray[np.int64]:
+    """The positions of what was sent."""
+    ids = np.array(release.items, dtype=catalogue.item_ids.dtype)
+    at: npt.NDArray[np.int64] = catalogue.positions(ids)
+    return at[at >= 0]
+
+
+def _costliest(promises: list[Guarantee]) -> Guarantee:
+    """The weakest of many people's promises; who sent nothing by chance was promised most."""
+    kept = [promise for promise in promises if promise.status != "none"] or promises
+    return replace(max(kept, key=lambda promise: promise.epsilon), reproducible=True)
 
 
 def _ratio(perturbed: Floats, raw: Floats) -> float:
@@ -355,19 +369,16 @@ def _evaluation(
     perturber: Perturber,
     protocol: str,
     metrics: dict[str, Any],
-    cost: float,
+    promise: Guarantee,
     started: float,
     settings: dict[str, Any],
 ) -> Evaluation:
-    guarantee = Guarantee(
-        epsilon=cost,
-        unit="item",
-        relation="add or remove one",
-        status="claimed" if perturber.as_published else "proved",
-        reproducible=True,
-    )
-    settings = {"as_published": perturber.as_published, "epsilon": perturber.epsilon, **settings}
+    own = {
+        name: getattr(perturber, name)
+        for name in ("as_published", "epsilon", "calibration")
+        if hasattr(perturber, name)
+    }
     seconds = {"total": time.perf_counter() - started}
     return Evaluation(
-        perturber.method, setting.name, protocol, guarantee, metrics, seconds, settings
+        perturber.method, setting.name, protocol, promise, metrics, seconds, own | settings
     )

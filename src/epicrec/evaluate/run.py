@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from epicrec import registry
 from epicrec.data import Dataset, Ratings
 from epicrec.errors import InputError
 from epicrec.evaluate.protocols import Evaluation, evaluate_model
 from epicrec.models import Recommender
+from epicrec.perturb.contract import Perturber
 from epicrec.settings import check, given, taken
 
 PROTOCOLS = ("rating", "topn", "aggregates", "mae-loss", "yang")
+_OF_RELEASES = ("aggregates", "mae-loss")
 
 
 def evaluate(
-    method: str | Recommender,
+    method: str | Recommender | Perturber,
     data: Any,
     *,
     protocol: str = "rating",
@@ -24,21 +27,25 @@ def evaluate(
 ) -> Evaluation:
     """Measure a method on data by a protocol; see `evaluate_model` for the usual options.
 
-    The method is a registered name, or a model with settings (and a seed) of its own. The data are
-    a Dataset, Ratings, or any dataframe with `user_id, item_id, rating`.
+    The method is a registered name, or a model or perturber with settings (and a seed) of its own.
+    The data are a Dataset, Ratings, or any dataframe with `user_id, item_id, rating`.
     """
     if protocol not in PROTOCOLS:
         raise InputError(f"there is no protocol {protocol!r}; choose from {', '.join(PROTOCOLS)}")
     dataset, options, own = as_dataset(data), given(**options), dict(settings or {})
-    if method in ("s-epicrec", "m-epicrec"):
+    if _is_perturber(method, protocol):
         from epicrec.evaluate.releases import PROTOCOLS as MEASURES
 
         if protocol not in MEASURES:
-            raise InputError(f"{method} is measured by {', '.join(MEASURES)}, not by {protocol!r}")
+            raise InputError(f"a perturber is measured by {', '.join(MEASURES)}, not by {protocol}")
         measure = MEASURES[protocol]
-        return measure(dataset, **_checked(protocol, measure, {"method": method} | options | own))
-    if protocol in ("aggregates", "mae-loss"):
-        raise InputError(f"the protocol {protocol!r} is for s-epicrec and m-epicrec, not {method}")
+        options |= {name: own.pop(name) for name in [*own] if name in taken(measure)}
+        options = _checked(protocol, measure, options)
+        return measure(dataset, method=method, settings=own, **options)
+    if protocol in _OF_RELEASES:
+        raise InputError(
+            f"the protocol {protocol!r} is for perturbers such as s-epicrec, not for {method}"
+        )
     if protocol == "yang":
         from epicrec.evaluate.four_blocks import evaluate_yang
 
@@ -47,6 +54,7 @@ def evaluate(
         options |= {name: own.pop(name) for name in ("seeds", "k") if name in own}
         options = _checked(protocol, evaluate_yang, options)
         return evaluate_yang(method, dataset, settings=own, **options)
+    assert not isinstance(method, Perturber)
     options = _checked(protocol, evaluate_model, options)
     return evaluate_model(method, dataset, protocol=protocol, settings=own, **options)
 
@@ -57,6 +65,15 @@ def as_dataset(data: Any) -> Dataset:
         return data
     ratings = data if isinstance(data, Ratings) else Ratings.from_frame(data)
     return Dataset("ratings" if isinstance(data, Ratings) else "frame", ratings, None)
+
+
+def _is_perturber(method: str | Recommender | Perturber, protocol: str) -> bool:
+    """A name that a model and a perturber share (d2p) means the one that the protocol measures."""
+    if not isinstance(method, str):
+        return isinstance(method, Perturber)
+    if method not in registry.names(registry.PERTURBERS):
+        return False
+    return protocol in _OF_RELEASES or method not in registry.names(registry.MODELS)
 
 
 def _checked(protocol: str, measure: Any, options: Mapping[str, Any]) -> dict[str, Any]:

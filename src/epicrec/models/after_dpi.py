@@ -34,6 +34,9 @@ class _AfterDPI(Recommender):
     (`Restoring`); False is the paper's way. `fakes` goes with the unit "rating".
     """
 
+    status = "proved"
+    units = ("rating value", "rating")
+
     inner: Recommender
     restoring: Restoring
     released_users_: npt.NDArray[Any]

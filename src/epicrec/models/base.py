@@ -18,6 +18,7 @@ from epicrec.data import Ratings, Scale, find
 from epicrec.errors import InputError, NotFittedError
 from epicrec.models import saving
 from epicrec.privacy import Guarantee
+from epicrec.privacy.guarantee import Status, Unit
 from epicrec.progress import report
 from epicrec.settings import check, taken
 
@@ -42,6 +43,10 @@ class Recommender(ABC):
     feedback: Feedback = "explicit"
     needs_known_users: ClassVar[bool] = False
     """True where scoring needs the histories of the users the model was fitted on."""
+    status: ClassVar[Status] = "none"
+    """What the guarantee rests on unless a setting changes it, as `epicrec methods` lists it."""
+    units: ClassVar[tuple[Unit, ...]] = ()
+    """What the guarantee can hide, the default first; nothing where there is none."""
 
     item_ids_: npt.NDArray[Any]
     scale_: Scale | None

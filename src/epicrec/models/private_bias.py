@@ -41,6 +41,9 @@ class PrivateBias(Recommender):
     from the history in the call and is not kept.
     """
 
+    status = "proved"
+    units = ("rating",)
+
     def __init__(self, *, epsilon: float = 1.0, seed: int | None = None) -> None:
         self.epsilon = epsilon
         self.seed = seed

@@ -80,6 +80,9 @@ class PublishedCos(_Published):
 class _DPM(Recommender):
     """What the three share: ε as the paper claims it, for one rating value (change one)."""
 
+    status = "claimed"
+    units = ("rating value",)
+
     takes_for_granted: tuple[str, ...] = (ENOUGH, ONCE)
 
     def __init__(self, *, epsilon: float = 1.0, k: int = 3, seed: int | None = None) -> None:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from math import exp, inf, isfinite, isinf
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from epicrec.errors import InputError
 from epicrec.perturb.levels import PERTURBED, Level, Levels, parse_level
 from epicrec.perturb.older import upgraded
 from epicrec.privacy import Guarantee
+from epicrec.privacy.guarantee import Status, Unit
 
 FORMAT = 2
 """Of a release as JSON. 1 had three forms, one a mechanism; `older` reads them."""
@@ -155,6 +156,13 @@ class Perturber(ABC):
     this very draw. An explicit `seed` makes the noise repeatable and not private, and the guarantee
     says so.
     """
+
+    feedback: ClassVar[Literal["explicit", "implicit"]] = "implicit"
+    """Whether a history holds ratings, or what was seen."""
+    status: ClassVar[Status] = "none"
+    """What the guarantee rests on unless a setting changes it, as `epicrec methods` lists it."""
+    units: ClassVar[tuple[Unit, ...]] = ()
+    """What the guarantee can hide; nothing where there is none."""
 
     @property
     def method(self) -> str:

@@ -28,6 +28,8 @@ class AuditResult:
     confidence: float
     runs: int  # on each input, half to choose the event and half to test it
     event: str
+    claimed: float | None = None
+    """The ε that was audited, where it is known."""
 
     def holds(self, claimed: float) -> bool:
         """Whether a claimed ε is compatible with what was seen."""

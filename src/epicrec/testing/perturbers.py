@@ -62,6 +62,13 @@ class PerturberContract:
         assert release.guarantee.status in ("proved", "claimed", "none")
         assert not release.guarantee.reproducible
 
+    def test_the_list_of_methods_tells_the_same(self, films: Catalogue, release: Release) -> None:
+        """Unless a setting asked for the paper's own version, or nothing is hidden."""
+        perturber = self.make(films)
+        if release.guarantee.status != "none" and not getattr(perturber, "as_published", False):
+            assert release.guarantee.status == perturber.status
+            assert release.guarantee.unit in perturber.units
+
     def test_the_budget_is_known_before(self, films: Catalogue, release: Release) -> None:
         assert self.make(films).budget(self.levels) == release.guarantee.epsilon
 

@@ -194,6 +194,13 @@ class RecommenderContract:
         lists = self.make().fit(tiny).recommend(["b"])
         assert lists["item_id"].to_pylist() == ["y"]
 
+    def test_the_list_of_methods_tells_the_same(self, fitted: Recommender) -> None:
+        """Unless a setting asked for the paper's own version, or for no privacy."""
+        guarantee = fitted.guarantee
+        if guarantee.status != "none" and not getattr(fitted, "as_published", False):
+            assert guarantee.status == self.model_type.status
+            assert guarantee.unit in self.model_type.units
+
     def test_guarantee_prints_and_survives_json(self, fitted: Recommender) -> None:
         guarantee = fitted.guarantee
         assert str(guarantee)

@@ -35,6 +35,9 @@ class AlterEgoModel(Recommender):
     x̂_s = Σ_t y_t P(s | t) with P(s | t) = π_s T(s, t)/(πT)_t. `as_published` does without.
     """
 
+    status = "proved"
+    units = ("item",)
+
     feedback: Feedback = "implicit"
     by_user: ClassVar[bool] = False
     """True where what is learned of a user is learned from that user's AlterEgo alone; an update

@@ -41,6 +41,9 @@ class CovarianceSVD(FactorModel):
     `as_published=True` is the paper's recipe with its constants, its θ and ε instead.
     """
 
+    status = "proved"
+    units = ("rating", "user")
+
     engine: Engine = staticmethod(local)
 
     def __init__(

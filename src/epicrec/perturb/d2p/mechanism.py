@@ -47,6 +47,9 @@ class D2P(Perturber):
     (30, 5.67)
     """
 
+    status = "proved"
+    units = ("item",)
+
     catalogue: Catalogue
     p: float | None = field(default=None, kw_only=True)
     p_star: float | None = field(default=None, kw_only=True)

@@ -47,6 +47,9 @@ class HidingDPI(RatingPerturber):
     since p_i ≤ e^ε_e q_i. `existence` is ε_e/ε.
     """
 
+    status = "proved"
+    units = ("rating",)
+
     item_ids: npt.NDArray[Any]
     scale: Scale
     epsilon: float = field(kw_only=True)

@@ -27,6 +27,8 @@ SAYS_WHICH = "Which items were rated, and how many, is sent as it is and is not 
 class RatingPerturber(Perturber):
     """What the two share: ratings altered one cell at a time, for one person or for many."""
 
+    feedback = "explicit"
+
     scale: Scale
     epsilon: float
     seed: int | None
@@ -88,6 +90,9 @@ class DPI(RatingPerturber):
     >>> release.items, release.guarantee.unit
     ((7, 9), 'rating value')
     """
+
+    status = "proved"
+    units = ("rating value",)
 
     scale: Scale
     epsilon: float = field(kw_only=True)

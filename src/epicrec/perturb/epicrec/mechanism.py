@@ -68,6 +68,9 @@ class _EpicRec(Perturber):
     the paper, leaks included; an explicit `seed` makes the noise repeatable and not private.
     """
 
+    status = "proved"
+    units = ("item",)
+
     catalogue: Catalogue
     epsilon: float | None = field(default=None, kw_only=True)
     prior: Prior | None = field(default=None, kw_only=True)
