@@ -76,6 +76,44 @@ def test_bad_options(films_data, options, message) -> None:
         evaluate(options.pop("method"), films_data, **options)
 
 
+def test_a_model_is_measured_as_it_is(films_data) -> None:
+    model = make_model("item-knn", k=7)
+    given = evaluate(model, films_data)
+    by_name = evaluate("item-knn", films_data, settings={"k": 7})
+    assert given.metrics == by_name.metrics
+    assert (given.method, given.to_dict()["asked"]) == ("item-knn", "item-knn")
+    assert not hasattr(model, "item_ids_"), "the caller's model is left as it was"
+    for options in ({"epsilon": 1.0}, {"settings": {"k": 3}}):
+        with pytest.raises(InputError, match=r"ItemKNN\(k=7\) has its own settings"):
+            evaluate(model, films_data, **options)
+    with pytest.raises(InputError, match="give a method's name"):
+        evaluate(model, films_data, protocol="yang")
+
+
+def test_an_instance_keeps_its_own_seed(films_data) -> None:
+    seeded = make_model("private-bias", epsilon=1.0, seed=5)
+    assert evaluate(seeded, films_data, seed=1).guarantee.reproducible
+    fresh = make_model("private-bias", epsilon=1.0)
+    assert not evaluate(fresh, films_data, seed=1).guarantee.reproducible
+
+
+def test_any_form_of_data_is_measured_alike(films_data) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    table = films_data.ratings.to_table()
+    expected = evaluate("bias", table)
+    assert expected.data == "frame"
+    for frame in (pandas.DataFrame(table.to_pydict()), polars.DataFrame(table.to_pydict())):
+        assert evaluate("bias", frame).metrics == expected.metrics
+    assert evaluate("bias", films_data.ratings).metrics == evaluate("bias", films_data).metrics
+    with pytest.raises(InputError, match="cannot read ratings from a list"):
+        evaluate("bias", [1, 2])
+
+
+def test_results_name_what_ran_and_what_was_asked(films_data) -> None:
+    result = evaluate("avg", films_data, epsilon=1.0).to_dict()
+    assert (result["method"], result["asked"]) == ("private-bias", "avg")
+
+
 def test_settings_reach_the_model() -> None:
     assert make_model("bias", damping=9).parameters() == {"damping": 9}
 

@@ -24,8 +24,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except EpicrecError as error:
         err.print(f"epicrec: {error}", soft_wrap=True)
         sys.exit(2 if isinstance(error, InputError) else 1)
-    except BrokenPipeError:
-        raise
     except OSError as error:  # a full disk, a file that went away
         err.print(f"epicrec: {error}", soft_wrap=True)
         sys.exit(1)

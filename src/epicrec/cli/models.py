@@ -75,7 +75,8 @@ def evaluate(
         )
 
     def plain() -> None:
-        print_table(f"{method} on {result.data}, protocol {protocol}", [dict(result.metrics)])
+        ran = method if result.method == method else f"{result.method} (for {method})"
+        print_table(f"{ran} on {result.data}, protocol {protocol}", [dict(result.metrics)])
         out.print(f"Guarantee: {result.guarantee}")
         spent = ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items())
         peak = "not known here" if result.peak_rss_mb is None else f"{result.peak_rss_mb:,.0f} MB"
