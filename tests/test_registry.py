@@ -1,5 +1,6 @@
 """Methods found by name: ours, other packages', and what other packages get wrong."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from epicrec import registry
+from epicrec.cli import main
 from epicrec.data import Ratings
 from epicrec.errors import InputError
 from epicrec.models import Recommender, load, make_model, model_class
@@ -176,3 +178,19 @@ def test_parameters_travel(tmp_path: Path, viewers: Ratings) -> None:
     again = load(tmp_path / "m.npz")
     assert again.parameters() == model.parameters()
     np.testing.assert_array_equal(again.item_ids_, model.item_ids_)
+
+
+def test_methods_names_the_package_and_survives_a_broken_one(
+    package: Package, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package("elsewhere", MODELS, "flat = elsewhere:Flat")
+    package("broken", PERTURBERS, "odd = broken:Odd", module="1 / 0")
+    with pytest.raises(SystemExit) as stop:
+        main(["methods", "--json"])
+    shown = capsys.readouterr()
+    rows = {row["method"]: row for row in json.loads(shown.out)["methods"]}
+    assert not stop.value.code
+    assert rows["flat"]["package"] == "elsewhere"
+    assert rows["bias"]["package"] == ""
+    assert "odd" not in rows
+    assert "package broken" in " ".join(shown.err.split())
