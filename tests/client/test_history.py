@@ -67,3 +67,30 @@ def test_a_film_seen_twice_was_watched_on_the_later_day(history: History) -> Non
     history.keep(draft(history, Viewing("Heat", "other", year=1995, watched_at=day(7))), {})
     (film,) = history.films()
     assert (film.sources, film.watched_at) == (("mine", "other"), day(20).isoformat())
+
+
+def test_by_hand_only_what_is_new_is_counted_and_kept_as_a_batch(history: History) -> None:
+    assert history.add(["heat-1995"]) == 1
+    assert history.add(["heat-1995", "dune-2021", "dune-1984"]) == 2
+    assert history.add(["dune-2021"]) == 0
+    assert [batch.films for batch in history.batches()] == [2, 1]
+
+
+def test_a_browser_is_read_from_where_it_was_left_until_that_is_undone(history: History) -> None:
+    assert history.scanned_until("firefox") is None
+    facts = {"scanned": {"firefox": day(3).isoformat(), "chrome": day(4).isoformat()}}
+    batch = history.draft("browsers", [], facts)
+    history.draft("another", [], {"scanned": {"edge": day(5).isoformat()}})
+    assert history.scanned_until("firefox") == day(3)
+    history.undo(batch)
+    assert history.scanned_until("firefox") is history.scanned_until("chrome") is None
+    assert history.scanned_until("edge") == day(5)
+
+
+def test_films_come_in_pages_newest_first(history: History) -> None:
+    history.add([f"film-{k}" for k in range(205)])
+    pages = [history.films(), history.films(offset=100), history.films(offset=200)]
+    assert [len(page) for page in pages] == [100, 100, 5]
+    found = [film.item_id for page in pages for film in page]
+    assert found == [f"film-{k}" for k in reversed(range(205))]
+    assert [film.item_id for film in history.films(["film-7", "none"])] == ["film-7"]

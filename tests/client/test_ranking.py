@@ -35,13 +35,17 @@ def test_explicit_models_get_ratings_on_their_scale(films: Catalogue, viewers: R
 
 def test_models_with_numbers_for_ids() -> None:
     films = with_text_ids(
-        Catalogue.from_columns([2, 10, 1], ["B", "J", "A"], ["X", "Y", "X|Y"], popularity=[3, 2, 1])
-    )
-    assert films.item_ids.tolist() == ["1", "10", "2"]
+        Catalogue.from_columns(
+            ["2", "10", "1", "own"], ["B", "J", "A", "Mine"], ["X", "Y", "X|Y", "X"],
+            popularity=[3, 2, 1, 1],
+        )
+    )  # fmt: skip
+    assert films.item_ids.tolist() == ["1", "10", "2", "own"]
     ratings = Ratings.from_columns([1, 1, 2, 2, 3, 3], [1, 2, 1, 2, 10, 1], [5, 5, 4, 4, 3, 2])
     model = model_class("popularity")().fit(ratings)
     scores = model_scores(model, films, ["2"], {})
     assert np.argmax(scores) == 0, "item 1 was rated most often"
+    assert scores[3] == -np.inf, "a model with numbers knows no such film"
 
 
 def test_rows_hide_the_watched_and_the_unwanted(films: Catalogue) -> None:
@@ -86,6 +90,19 @@ def test_the_servers_list_is_a_hint(films: Catalogue) -> None:
     unpopular = str(films.item_ids[int(np.argmin(plain))])
     hinted = blended_scores(films, [], [unpopular, "unknown"])
     assert hinted[int(films.positions([unpopular])[0])] > plain.min()
+
+
+def test_the_first_of_the_servers_list_counts_most() -> None:
+    films = Catalogue.from_columns(["a", "b", "c"], ["A", "B", "C"], ["X"] * 3)
+    scores = blended_scores(films, [], ["c", "b", "a"])
+    assert scores[2] > scores[1] > scores[0] > blended_scores(films, [], [])[0]
+
+
+def test_popularity_is_a_share_of_all_viewing() -> None:
+    films = Catalogue.from_columns(
+        ["a", "b", "c"], ["A", "B", "C"], ["X"] * 3, popularity=[0.75, 0.25, 0]
+    )
+    np.testing.assert_allclose(popularity_of(films), [0.76 / 1.03, 0.26 / 1.03, 0.01 / 1.03])
 
 
 def test_the_hint_moves_little() -> None:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from epicrec.data import Ratings
+from epicrec.engine.local import local
 from epicrec.models.covariance import release
 from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.release import Budget
+from epicrec.models.covariance.release import Budget, _effects, _reach
+from epicrec.models.spectrum import RATING_VARIANCE, Effects
 from epicrec.privacy import gaussian_mu
 
 KINDS = list(product(["explicit", "implicit"], ["gaussian", "laplace"], ["rating", "user"]))
@@ -107,3 +109,65 @@ def test_all_that_is_learned_came_through_the_noise(
     learned = {name: value for name, value in vars(one).items() if name.endswith("_")}
     for name in learned.keys() - {"histories_", "item_ids_", "scale_"}:
         np.testing.assert_array_equal(learned[name], vars(other)[name], err_msg=name)
+
+
+# ---- what is made of the sums -------------------------------------------------------------
+
+
+def plenty(unit: str) -> Budget:
+    return Budget(1000.0, 1e-6, unit, "gaussian", 5)
+
+
+def test_with_little_noise_the_effects_of_ratings_are_plain_sums(some: Ratings) -> None:
+    centre, users, found = _effects(some, plenty("rating"), 1.0, local)
+    stars = some.values - 3.0
+    sums = np.bincount(some.items, stars, some.n_items)
+    assert centre == pytest.approx(stars.mean(), abs=0.01)
+    assert users == pytest.approx((some.user_counts > 0).sum(), rel=0.01)
+    np.testing.assert_allclose(found.counts, some.item_counts, atol=1)
+    np.testing.assert_allclose(found.deviations, sums - centre * some.item_counts, atol=1)
+    np.testing.assert_allclose(found.variance, (1 + centre**2) * found.noise**2)
+
+
+def test_with_little_noise_the_effects_of_users_are_sums_of_their_shares(some: Ratings) -> None:
+    """Each user's counts, and deviations from the user's mean, have a length of at most 1."""
+    centre, users, found = _effects(some, plenty("user"), 1.0, local)
+    counts, means = np.zeros(some.n_items), []
+    for user in range(some.n_users):
+        own = some.row(user)
+        if own.stop > own.start:
+            counts[some.items[own]] += 1 / np.ceil(np.sqrt(own.stop - own.start))
+            means.append(float(some.values[own].mean()) - 3)
+    assert centre == pytest.approx(np.mean(means), abs=0.02)
+    assert users == pytest.approx(len(means), rel=0.01)
+    np.testing.assert_allclose(found.counts, counts, atol=0.5)
+    np.testing.assert_allclose(found.variance, found.noise**2)
+    assert found.per_count == pytest.approx(RATING_VARIANCE * users / counts.sum(), rel=0.01)
+
+
+def test_the_second_look_hears_rare_items_better(some: Ratings) -> None:
+    """Also one that nobody seemed to have at the first look."""
+    counts = some.item_counts.astype(float)
+    counts[7] = 0.0
+    first = Effects(counts, counts, counts, np.full(some.n_items, 1e-9), 1.0)
+    _, _, found = _effects(some, plenty("user"), 1.0, local, like=first)
+    assert np.isfinite(found.counts).all()
+    assert found.noise.argmin() == 7
+    order = np.argsort(counts)
+    assert (np.diff(found.noise[order]) >= 0).all()
+    assert found.noise[order[-1]] > 1.2 * found.noise[order[1]]
+
+
+@pytest.mark.parametrize("unit", ["rating", "user"])
+def test_items_reach_as_far_as_they_are_counted(unit: str) -> None:
+    counts = np.array([100.0, 50.0, 10.0, 0.0, -3.0])
+    effects = Effects(counts, counts, counts, counts, 1.0)
+    share = np.maximum(counts, 0) / 160
+    reach, usual = _reach(unit, effects, 40.0, None)
+    for profile in (reach.reach, reach.sampled, reach.ratings):
+        np.testing.assert_allclose(profile / profile.sum(), share)
+    units = counts.sum() if unit == "rating" else 40.0
+    assert 0.05 < usual < 1
+    assert _reach(unit, effects, 40.0, 0.3 * units)[1] == pytest.approx(0.3)
+    assert _reach(unit, effects, 40.0, 3 * units)[1] == 1, "residuals are clamped to one star"
+    assert _reach(unit, effects, 40.0, -units)[1] == pytest.approx(0.05)
