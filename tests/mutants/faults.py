@@ -91,14 +91,7 @@ AREAS = {
         ),
         tuple(
             f"tests/perturb/d2p/test_{name}.py"
-            for name in (
-                "substitution",
-                "choice",
-                "alterego",
-                "rating_groups",
-                "groups",
-                "mechanism",
-            )
+            for name in ("substitution", "rating_groups", "groups", "mechanism", "choice")
         ),
     ),
 }

@@ -123,7 +123,8 @@ def _unharmed(area: str, copies: SimpleQueue[Path]) -> float:
         started = time.monotonic()
         done = _tests(copy, area, None)
         if done is None or done.returncode:
-            raise SystemExit(f"the tests of {area} fail without a fault\n{done and done.stdout}")
+            said = done and done.stdout + done.stderr
+            raise SystemExit(f"the tests of {area} fail without a fault\n{said}")
         return time.monotonic() - started
     finally:
         copies.put(copy)

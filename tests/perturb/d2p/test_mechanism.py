@@ -10,9 +10,10 @@ import pytest
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
 from epicrec.perturb import Release
-from epicrec.perturb.d2p.groups import hiding_lambda, public_groups
+from epicrec.perturb.d2p.groups import Groups, hiding_lambda, public_groups
+from epicrec.perturb.d2p.law import channel_guarantee
 from epicrec.perturb.d2p.mechanism import D2P, collected
-from epicrec.perturb.d2p.substitution import published_epsilon
+from epicrec.perturb.d2p.substitution import Channel, published_epsilon
 from epicrec.testing.guarantees import GuaranteeContract
 from epicrec.testing.perturbers import PerturberContract
 
@@ -79,6 +80,16 @@ def test_as_published_is_claimed_at_what_12_gives(films: Catalogue, viewers: Rat
     assert perturber.guarantee.epsilon == published_epsilon(len(films), 0.7, 0.03, least)
     with pytest.raises(InputError, match="ratings"):
         D2P(films, as_published=True).release(films.item_ids[:3])
+
+
+def test_the_promise_is_the_exact_cost_beside_what_earlier_draws_cost() -> None:
+    """The least group lies within all others, and hides better than (12) knows."""
+    groups = Groups.of([[0, 1, 2], [0, 1, 2], [1, 2]])
+    one, other = (Channel(groups, 0.5, star) for star in (0.1, 0.2))
+    assert one.epsilon < other.epsilon < other.published_epsilon
+    assert channel_guarantee(one, other).epsilon == other.epsilon
+    assert channel_guarantee(one, other, past=2.0).epsilon == 2 + other.epsilon
+    assert channel_guarantee(one, as_published=True).epsilon == one.published_epsilon
 
 
 def test_bad_settings_say_what_is_wrong(films: Catalogue) -> None:

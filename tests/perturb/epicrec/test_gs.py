@@ -34,6 +34,16 @@ def test_both_parts_cost_the_budget_together(drawn, epsilon: float, most: int):
     assert first != second, "noise is never used twice"
 
 
+def test_a_seed_repeats_both_parts_and_without_one_noise_is_fresh():
+    member = (np.random.default_rng(0).random((50, 5)) < 0.4).astype(np.uint8)
+
+    def totals(seed: int | None) -> list[float]:
+        return gs_totals(member, 0.5, 3, np.random.default_rng(1), seed).tolist()
+
+    assert totals(4) == totals(4) != totals(5)
+    assert totals(None) != totals(None)
+
+
 def test_nothing_of_the_history_shows_without_passing_the_noise(monkeypatch):
     """The noise drowned out by numbers of our own, and nothing else is left to see."""
     monkeypatch.setattr(

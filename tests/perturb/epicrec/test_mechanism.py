@@ -126,6 +126,14 @@ def test_m_epicrec_levels(films):
     assert any("not protected" in line for line in release.guarantee.assumes)
 
 
+def test_as_published_too_no_release_means_none(films):
+    history = films.item_ids[::3].tolist()
+    release = MEpicRec(films, epsilon=1.0, as_published=True).release(history, MIXED)
+    at = films.positions(release.items)
+    assert len(at) > 50
+    assert not any("Comedy" in films.categories_of(int(k)) for k in at)
+
+
 def test_m_epicrec_with_one_level_is_s_epicrec(films):
     history = films.item_ids[::4]
     s, m = SEpicRec(films, epsilon=0.7, seed=5), MEpicRec(films, epsilon=0.7, seed=5)

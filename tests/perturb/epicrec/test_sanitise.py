@@ -70,3 +70,11 @@ def test_stand_ins_come_from_their_rows_and_the_popular_first():
     assert seen[0] > 180
     assert seen[5] == 0
     assert choose_items(np.array([0, 0]), row_of_item, weights, rng).size == 0
+
+
+def test_rounding_leaves_rows_empty_and_full_where_the_totals_call_for_it():
+    one, rng = np.ones((1, 1)), np.random.default_rng(0)
+    for target, count in ((0.0, 0), (1.0, 1), (2.0, 2), (9.0, 2)):
+        counts = round_keeping_totals(one, np.array([1.0]), np.array([target]), np.array([5]), rng)
+        assert counts.tolist() == [count], "within one step of x"
+    assert round_keeping_totals(one, np.array([3.0]), np.array([9.0]), np.array([3]), rng) == 3
