@@ -27,6 +27,7 @@ from epicrec.perturb.levels import NO, PERTURBED, Levels, has_any
 from epicrec.perturb.registry import make_perturber, perturber_class
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
+from epicrec.seeds import derived
 from epicrec.settings import given, taken
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -335,7 +336,7 @@ def _people(
     setting: Experiment, histories: Ratings, perturber: Perturber, seed: int, what: str
 ) -> Iterator[tuple[npt.NDArray[np.int32], Levels, int]]:
     """Each person's history, levels and seed; the levels are the same for the same seed."""
-    levels_rng = np.random.default_rng([seed, 1])
+    levels_rng = np.random.default_rng(derived(seed, "levels"))
     for user in range(histories.n_users):
         report(what, user, histories.n_users)
         levels: Levels = PERTURBED
@@ -344,7 +345,7 @@ def _people(
             levels = {
                 name: LEVELS[k] for name, k in zip(setting.catalogue.categories, drawn, strict=True)
             }
-        yield histories.items[histories.row(user)], levels, 1_000_003 * seed + 2 * user + 1
+        yield histories.items[histories.row(user)], levels, derived(seed, "release", user)
 
 
 def _sent(catalogue: Catalogue, release: Release) -> npt.NDArray[np.int64]:

@@ -16,9 +16,10 @@ from epicrec.models.base import Floats, Positions, Recommender
 from epicrec.models.neighbours.users import Avg, Cos, Pcc
 from epicrec.models.yang import PublishedCos, PublishedPcc
 from epicrec.perturb.dpi.hiding import HidingDPI
-from epicrec.perturb.dpi.mechanism import DPI, derived_seed
+from epicrec.perturb.dpi.mechanism import DPI
 from epicrec.perturb.dpi.restoring import Restoring
 from epicrec.privacy import Guarantee
+from epicrec.seeds import derived
 
 
 class _AfterDPI(Recommender):
@@ -114,7 +115,7 @@ class _AfterDPI(Recommender):
 
     def _through_mechanism(self, histories: Ratings) -> Ratings:
         released = self._released()
-        seed = derived_seed(self.seed, "call")
+        seed = derived(self.seed, "call")
         drawn = self._mechanism(seed=seed).alter(histories)
         if self.unit == "rating value":
             at = cells_in(released, drawn)

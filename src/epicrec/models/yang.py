@@ -12,8 +12,8 @@ from epicrec.data import Ratings
 from epicrec.errors import InputError
 from epicrec.models.base import Floats, Recommender
 from epicrec.models.neighbours.users import plain_means
-from epicrec.perturb.dpi.mechanism import derived_seed
 from epicrec.privacy import Grid, Guarantee, discrete_laplace, laplace_scale
+from epicrec.seeds import derived
 
 GRID = Grid(20)
 SIMILARITY_SHARE = 0.2  # of ε, ε₁; the rest, ε₂, goes to the averages
@@ -209,7 +209,7 @@ def noised(
     if seed is None:
         return GRID.to_values(steps + discrete_laplace(steps.shape, scale))
     for row, user in enumerate(histories.user_ids):
-        own = derived_seed(seed, f"{what} {user}")
+        own = derived(seed, what, user)
         steps[row] += discrete_laplace(steps[row].shape, scale, seed=own)
     return GRID.to_values(steps)
 

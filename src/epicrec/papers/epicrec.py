@@ -22,6 +22,7 @@ from epicrec.perturb import LEVELS
 from epicrec.perturb.epicrec.calibrate import category_scales, maximal_rows, optimal_shares
 from epicrec.perturb.levels import PERTURBED, Levels
 from epicrec.progress import report
+from epicrec.seeds import derived
 
 BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 WAYS: dict[str, dict[str, Any]] = {
@@ -185,7 +186,7 @@ def time_table(datasets: list[Dataset], *, seed: int) -> list[dict[str, Any]]:
             levels = _levels(setting, method, seed)
             device.release(history, levels)
             started = time.perf_counter()
-            device.budget(levels, seed=10**6 + seed)
+            device.budget(levels, seed=derived(seed, "search"))
             quantified = time.perf_counter() - started
             release = float(np.median([device.release(history, levels).seconds for _ in range(9)]))
             table.append(
@@ -243,5 +244,5 @@ def plot_category_mae(table: list[dict[str, Any]], folder: Path) -> list[Path]:
 def _levels(setting: Experiment, method: str, seed: int) -> Levels:
     if method == "s-epicrec":
         return PERTURBED
-    drawn = np.random.default_rng([seed, 2]).integers(len(LEVELS), size=1000)
+    drawn = np.random.default_rng(derived(seed, "levels of one")).integers(len(LEVELS), size=1000)
     return {name: LEVELS[k] for name, k in zip(setting.catalogue.categories, drawn, strict=False)}

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from epicrec.errors import InputError
 from epicrec.privacy._sampler import Law, add_draws, exact_attempt, fixed_point, law
+from epicrec.seeds import checked
 from epicrec.threads import in_threads
 
 Integers = npt.NDArray[np.int64]
@@ -83,10 +84,8 @@ def word_stream(root: bytes, chunk: int) -> Callable[[int], npt.NDArray[np.uint6
 
 def root_key(seed: int | None, name: str) -> bytes:
     """A fresh key from the operating system or, for experiments, one that the seed decides."""
-    if seed is None:
+    if checked(seed) is None:
         return secrets.token_bytes(32)
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"seed must be a non-negative integer or None, not {seed!r}")
     return hashlib.sha256(f"epicrec noise {name} {seed}".encode()).digest()
 
 

@@ -18,6 +18,7 @@ from epicrec.perturb.d2p.groups import PublicSimilarity, no_features
 from epicrec.perturb.d2p.law import channel_guarantee, make_channel
 from epicrec.perturb.d2p.substitution import Channel
 from epicrec.privacy import Guarantee
+from epicrec.seeds import derived
 
 TINY = 1e-12
 
@@ -168,7 +169,7 @@ class AlterEgoModel(Recommender):
         return no_features(item_ids) if known is None else aligned(known, item_ids)
 
     def _draw(self, events: Ratings) -> npt.NDArray[np.int64]:
-        seed = None if self.seed is None else self.seed + 1_000_003 * self._draws
+        seed = derived(self.seed, "draw", self._draws)
         return self._channels[-1][0].draw(events.items, seed=seed)
 
     def _hold(self, changed: npt.NDArray[Any] | None = None) -> None:

@@ -26,6 +26,7 @@ from epicrec.privacy import (
     add_integer_gaussian,
     gaussian_guarantee,
 )
+from epicrec.seeds import derived
 
 SHARES = (0.01, 0.01, 0.095, 0.095, 0.395, 0.395)
 BETA_ITEM, BETA_USER, CLAMP, RANK = 15.0, 20.0, 1.0, 20
@@ -91,7 +92,7 @@ def fit_published(model: Any, ratings: Ratings) -> tuple[dict[str, Any], Guarant
     def noisy(values: npt.NDArray[np.int64], which: int, one: float) -> Floats:
         """Values in units of `one`, with noise for their share of θ."""
         if theta is not None:
-            seed = None if model.seed is None else 8 * model.seed + which
+            seed = derived(model.seed, "measurement", which)
             size = planned[which].stated * one / (theta * SHARES[which])
             add = add_integer_gaussian if norm == 2 else add_discrete_laplace
             add(values, size, seed=seed)

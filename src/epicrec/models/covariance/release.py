@@ -37,6 +37,7 @@ from epicrec.privacy import (
     gaussian_sigma,
     laplace_scale,
 )
+from epicrec.seeds import derived
 
 NoiseKind = Literal["gaussian", "laplace"]
 
@@ -96,7 +97,7 @@ class Budget:
         Gaussian: σ = Δ₂/(μ√share) makes this μ√share-GDP, and shares that add up to 1 compose to
         μ-GDP exactly. Laplace: scale Δ₁/(ε·share), and shares of ε add up.
         """
-        seed = None if self.seed is None else 4 * self.seed + turn
+        seed = derived(self.seed, "measurement", turn)
         if self.noise == "laplace":
             scale = laplace_scale(statistic.sensitivity, self.epsilon * share * (1 - 2**-50))
             return add_discrete_laplace(total, scale, seed=seed), sqrt(2) * float(scale)

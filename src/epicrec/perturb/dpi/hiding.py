@@ -18,6 +18,7 @@ from epicrec.perturb.dpi.mechanism import RatingPerturber
 from epicrec.perturb.dpi.restoring import Restoring
 from epicrec.privacy import Guarantee
 from epicrec.privacy.noise import root_key, word_stream
+from epicrec.seeds import derived
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -125,7 +126,7 @@ class HidingDPI(RatingPerturber):
             users.append(at + start)
             items.append(item)
             codes.append(np.where(code < 0, self._middle, code))
-        seed = None if self.seed is None else self.seed + 1  # not the words that chose the cells
+        seed = derived(self.seed, "values")  # not the words that chose the cells
         code = clamped(np.concatenate(codes), self.scale, self._value_epsilon, seed)
         indptr = np.searchsorted(np.concatenate(users), np.arange(ratings.n_users + 1))
         return Ratings(

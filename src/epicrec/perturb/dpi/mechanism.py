@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
@@ -149,10 +148,3 @@ def _nothing(item_ids: npt.NDArray[Any], scale: Scale) -> Ratings:
         np.zeros(1, np.int64), item_ids, np.zeros(2, np.int64),
         np.zeros(0, np.int32), np.zeros(0, np.float32), scale,
     )  # fmt: skip
-
-
-def derived_seed(seed: int | None, name: Any) -> int | None:
-    """A seed of its own for one user, so that their noise does not depend on who else is there."""
-    if seed is None:
-        return None
-    return int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:7], "big")

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from epicrec.privacy import discrete_laplace
+from epicrec.seeds import derived
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -43,7 +44,7 @@ def gs_totals(
     group[order] = np.arange(categories) // width
     totals = member.sum(axis=0, dtype=np.int64)
     sums = np.bincount(group, totals).astype(np.int64)
-    noise = discrete_laplace(len(sums), most / second, seed=None if seed is None else seed + 1)
+    noise = discrete_laplace(len(sums), most / second, seed=derived(seed, "group sums"))
     means = (sums + noise) / np.bincount(group)
     return np.asarray(means[group])
 
