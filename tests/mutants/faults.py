@@ -231,7 +231,7 @@ NAMED = [
     ),
     Fault(
         "noise of one turn for all", "covariance", _RELEASE,
-        "4 * self.seed + turn", "4 * self.seed",
+        'derived(self.seed, "measurement", turn)', "self.seed",
     ),
     Fault(
         "totals of one rating Δ/2", "private-bias", "models/private_bias.py",
@@ -270,7 +270,7 @@ NAMED = [
     ),
     Fault(
         "GS one noise for both parts", "GS", _GS,
-        "seed=None if seed is None else seed + 1", "seed=seed",
+        'seed=derived(seed, "group sums")', "seed=seed",
     ),
     Fault(
         "D2P says the published ε", "D2P", "perturb/d2p/law.py",
