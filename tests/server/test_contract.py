@@ -164,9 +164,11 @@ def test_the_admin_speaks_for_users_as_with_gorse(either: Running) -> None:
     assert admin.get("/api/user/bob").json() == {
         "UserId": "bob", "Labels": {"a": 1}, "Comment": "c"
     }  # fmt: skip
-    new = {"FeedbackType": "like", "UserId": "carl", "ItemId": "made on the way"}
+    new = {"FeedbackType": "like", "UserId": "made on the way", "ItemId": "heat-1995"}
     assert admin.post("/api/feedback", json=[new]).status_code == 200
-    assert admin.get("/api/user/carl/feedback").json()[0]["ItemId"] == "made on the way"
+    assert admin.get("/api/user/made on the way/feedback").json()[0]["ItemId"] == "heat-1995"
+    new |= {"UserId": "carl"}
+    assert admin.post("/api/feedback", json=[new]).status_code == 200
     assert admin.delete("/api/user/carl").json() == {"RowAffected": 1}
     assert admin.get("/api/user/carl").status_code == 404
 

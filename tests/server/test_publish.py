@@ -10,15 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epicrec.data import Ratings
+from epicrec import wire
+from epicrec.data import Ratings, Scale
 from epicrec.errors import BudgetExceededError, EpicrecError, InputError
 from epicrec.models import load as load_model
 from epicrec.privacy import Guarantee
 from epicrec.server import Settings
+from epicrec.server.store import catalogue, releases
 from epicrec.server.store.database import Database
 from epicrec.server.training import publish
+from epicrec.server.training.ledger import spent
 from server.conftest import running, wait_for
 
+CATALOGUE = ["alien-1979", "heat-1995", "not rated by anyone"]
 PROMISE = Guarantee(epsilon=1.0, unit="user", relation="add or remove one")
 
 
@@ -48,6 +52,8 @@ def database(settings: Settings) -> Any:
     settings.folder.mkdir()
     made = Database(settings.database_url)
     made.migrate()
+    with made.writing() as connection:
+        catalogue.put(connection, [wire.Item(ItemId=name) for name in CATALOGUE])
     yield made
     made.stop()
 
@@ -60,7 +66,7 @@ def test_each_model_is_a_release_until_the_limit(settings: Settings, database: D
     info = publish.published(settings)
     assert info is not None
     assert info.Version == 2  # the last good one stays
-    [total] = publish.spent(settings)
+    [total] = spent(settings)
     assert total.epsilon == 2.0
 
 
@@ -76,7 +82,7 @@ def test_the_ledger_comes_first(settings: Settings, database: Database) -> None:
     with pytest.raises(OSError, match="disk full"):
         publish.publish(settings, database, broken)
     assert publish.published(settings) is None
-    assert publish.spent(settings)[0].epsilon == 1.0
+    assert spent(settings)[0].epsilon == 1.0
 
 
 def test_what_promises_nothing_is_not_published(settings: Settings, database: Database) -> None:
@@ -91,12 +97,9 @@ def test_ratings_users_gave_are_a_source(settings: Settings, database: Database)
     settings = replace(settings, train_from="store")
     with pytest.raises(InputError, match="no user gave a rating"):
         publish.publish(settings, database, fitting())
-    from epicrec import wire
-    from epicrec.server.store import catalogue, releases
-
+    heat, alien = "heat-1995", "alien-1979"
     with database.writing() as connection:
-        catalogue.put(connection, [wire.Item(ItemId=name) for name in "abc"])
-        rows = [("u", "a", 4), ("u", "b", 2), ("v", "a", 99)]
+        rows = [("u", heat, 4), ("u", alien, 2), ("v", heat, 99)]
         releases.put(
             connection,
             [
@@ -107,8 +110,35 @@ def test_ratings_users_gave_are_a_source(settings: Settings, database: Database)
         )
     seen: list[Ratings] = []
     publish.publish(settings, database, lambda r, _: seen.append(r) or Fake(r, PROMISE))
-    assert seen[0].item_ids.tolist() == ["a", "b", "c"]  # the catalogue, not what was rated
+    assert seen[0].item_ids.tolist() == CATALOGUE  # not what was rated
     assert len(seen[0]) == 2  # 99 is off the scale
+    assert seen[0].scale == Scale.parse(settings.rating_scale)
+
+
+@pytest.mark.parametrize("feedback", ["implicit", "explicit"])
+def test_items_and_scale_of_a_set_are_the_operators(
+    settings: Settings, database: Database, feedback: str, tmp_path: Path
+) -> None:
+    """Neither an item that one person rated nor the one 4.5 among whole stars is in the model."""
+    file = tmp_path / "own.csv"
+    rows = ["a,heat-1995,4", "a,alien-1979,2", "b,heat-1995,4.5", "b,rated by one only,5"]
+    file.write_text("\n".join(["user_id,item_id,rating", *rows]))
+    settings = replace(
+        settings, train_from=str(file), publish_feedback=feedback, rating_scale="0.5:5:0.5"
+    )
+    seen: list[Ratings] = []
+    publish.publish(settings, database, lambda r, _: seen.append(r) or Fake(r, PROMISE))
+    assert seen[0].item_ids.tolist() == CATALOGUE
+    if feedback == "explicit":
+        assert seen[0].scale == Scale(0.5, 5, 0.5)
+
+
+def test_without_a_catalogue_no_model_names_items(settings: Settings, database: Database) -> None:
+    with database.writing() as connection:
+        for name in CATALOGUE:
+            catalogue.remove(connection, name)
+    with pytest.raises(InputError, match="catalogue is empty"):
+        publish.publish(settings, database, fitting())
 
 
 def test_it_is_fetched_whole_in_parts_or_not_again(settings: Settings, database: Database) -> None:
@@ -118,7 +148,9 @@ def test_it_is_fetched_whole_in_parts_or_not_again(settings: Settings, database:
         client = serving.client()  # no key
         info = client.get("/api/model/info").json()
         assert info["Hash"] == hashlib.sha256(content).hexdigest()
-        assert Guarantee.from_dict(info["Guarantee"]) == PROMISE
+        promise = Guarantee.from_dict(info["Guarantee"])
+        assert replace(promise, assumes=()) == PROMISE
+        assert "feedback sent in clear carries none" in " ".join(promise.assumes)
         whole = client.get("/api/model")
         assert whole.content == content
         assert whole.headers["ETag"] == f'"{info["Hash"]}"'

@@ -52,7 +52,7 @@ def test_lists_and_folding_in_agree(settings: Settings, filled: Database) -> Non
     # same are one list
     with filled.reading() as connection:
         for row, key in enumerate(found.arrays["user_keys"].tolist()):
-            seen = releases.items_of(connection, key)
+            seen = releases.history_of(connection, key, settings.rating_type)
             listed = [name for name, _ in found.for_user(row, 20)]
             folded = [name for name, _ in found.for_items(seen, 20)]
             assert len(set(listed) & set(folded)) >= 16

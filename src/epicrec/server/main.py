@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from epicrec.errors import InputError
 from epicrec.server.rights import close_folder
-from epicrec.server.settings import Settings
+from epicrec.server.settings import STORE, Settings
 
 if TYPE_CHECKING:
     import uvicorn
@@ -113,7 +113,6 @@ def _check(settings: Settings) -> dict[str, Any]:
     from epicrec.server.service import Service
     from epicrec.server.store import catalogue, people
     from epicrec.server.tls import fingerprint
-    from epicrec.server.training.publish import STORE
 
     certificate, key = _certificate(settings)
     shown: dict[str, str] = {}

@@ -1,36 +1,44 @@
-"""Ranking: the training that is being served, and whose lists in it are out of date."""
+"""Ranking: what answers, the newest training or the published model, and whose lists are old."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
 from epicrec.errors import InputError
+from epicrec.models import load as load_model
 from epicrec.server.logs import event
+from epicrec.server.settings import Settings
 from epicrec.server.store import catalogue, people, releases
 from epicrec.server.store.database import Database, revision
 from epicrec.server.store.people import Known
 from epicrec.server.training import lists as trained
 from epicrec.server.training.lists import Lists, Ranked
+from epicrec.server.training.publish import published_file
+from epicrec.server.training.scored import Scored
 
 
 class Ranking:
-    """The newest training in a folder of them; belongs to the event loop."""
+    """The newest training in a folder of them, or with `model_alone` the published model and never
+    a training; belongs to the event loop."""
 
-    def __init__(self, database: Database, models: Path) -> None:
-        self._database, self._models = database, models
-        self.lists: Lists | None = None
-        """None before the first training."""
+    def __init__(self, database: Database, settings: Settings, *, model_alone: bool) -> None:
+        self._database, self._settings, self._model_alone = database, settings, model_alone
+        self._models = settings.folder / "models"
+        self.lists: Lists | Scored | None = None
+        """None before the first training, or before a model is published."""
         self._stale: set[int] = set()  # users whose list on disk is older than what they released
         self._changed: set[int] = set()  # users who wrote while lists were being opened
 
     async def open(self) -> None:
-        """Open the newest training and swap it in; the last one stays if it cannot be read."""
+        """Open the newest and swap it in; the last one stays if it cannot be read."""
         self._changed = set()
         try:
+            if self._model_alone:
+                self.lists = await self._database.read(self._read_model)
+                return
             found = await self._database.read(self._read)
         except InputError as error:
             event("training unreadable", error=str(error))
@@ -43,10 +51,13 @@ class Ranking:
         """From the list on disk where it is up to date, else from what the user released by now."""
         if self.lists is None:
             return []
-        row = self.lists.row_of(user.key)
-        if row is not None and user.key not in self._stale:
-            return self.lists.for_user(row, n, offset, category)
-        released = await self._database.read(releases.items_of, user.key)
+        if isinstance(self.lists, Lists) and user.key not in self._stale:
+            row = self.lists.row_of(user.key)
+            if row is not None:
+                return self.lists.for_user(row, n, offset, category)
+        released = await self._database.read(
+            releases.history_of, user.key, self._settings.rating_type
+        )
         return await run_in_threadpool(self.lists.for_items, released, n, offset, category)
 
     def changed(self, user_keys: Iterable[int]) -> None:
@@ -66,9 +77,16 @@ class Ranking:
         await run_in_threadpool(trained.scrub, self._models, sorted(user_keys))
 
     async def is_outdated(self) -> bool:
-        """Whether anything was released or taken back since the training."""
+        """Whether anything was released or taken back since the training, and is to be learned."""
+        if self._model_alone:
+            return False
         now = await self._database.read(revision)
-        return now != (self.lists.meta["revision"] if self.lists else 0)
+        return now != (self.lists.meta["revision"] if isinstance(self.lists, Lists) else 0)
+
+    def _read_model(self, connection: Any) -> Scored | None:
+        """The published model over the catalogue."""
+        file = published_file(self._settings)
+        return None if file is None else Scored(load_model(file), catalogue.visible(connection))
 
     def _read(self, connection: Any) -> tuple[Lists, set[int]] | None:
         """The newest training, without those who left, and the users who changed since."""

@@ -19,8 +19,10 @@ from epicrec.server.rights import close_folder
 from epicrec.server.settings import Settings
 from epicrec.server.store import catalogue, people
 from epicrec.server.store.database import Database
+from epicrec.server.training import ledger
 from epicrec.server.training.job import Job, Status
-from epicrec.server.training.publish import published
+from epicrec.server.training.lists import Lists
+from epicrec.server.training.publish import keep_promises, published
 
 _TICK = 60.0
 _DAY = 86_400
@@ -37,13 +39,15 @@ class Service:
         self.database = Database(settings.database_url)
         self.admin_digest = people.digest(admin_key(settings))
         self.callers = Callers(self.database, self._background)
-        self.ranking = Ranking(self.database, models)
+        self.model_alone = ledger.model_alone(settings)
+        """Whether everything served is computed from the published model; fixed at the start."""
+        self.ranking = Ranking(self.database, settings, model_alone=self.model_alone)
         self.metrics = Metrics()
         self.requests = Limit(settings.requests_per_minute, 60)
         self.registrations = Limit(settings.registrations_per_hour, 3600)
         self.failures = Limit(settings.failures_per_minute, 60)
         self.training = Job("train", settings, self._trained)
-        self.publishing = Job("publish", settings, lambda status: _log_end("publish", status))
+        self.publishing = Job("publish", settings, self._published)
         self._deleted = False  # since the database was last brought to the disk as a whole
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -56,13 +60,16 @@ class Service:
         if self.settings.train_from and published(self.settings) is None:
             self.publishing.start()
         interrupted = self.training.status()["state"] == "interrupted"
-        if interrupted or (self.settings.train_every and await self.ranking.is_outdated()):
+        if not self.model_alone and (
+            interrupted or (self.settings.train_every and await self.ranking.is_outdated())
+        ):
             self.training.start()
         self._background(self._housekeeping())
 
     def prepare(self) -> None:
-        """Tables up to date, catalogue filled."""
+        """Tables up to date, catalogue filled, nothing left that breaks a promise."""
         self.database.migrate()
+        keep_promises(self.settings)
         if self.settings.catalogue:
             items = load_catalogue(self.settings.catalogue)
             with self.database.writing() as connection:
@@ -122,12 +129,20 @@ class Service:
 
     def training_status(self) -> Status:
         """How far the training is, its last result, and which training is being served."""
+        if self.model_alone:
+            return {"state": "off", "why": ledger.NO_LISTS, "serving": None}
         lists = self.ranking.lists
-        return self.training.status() | {"serving": lists and lists.meta["training"]}
+        serving = lists.meta["training"] if isinstance(lists, Lists) else None
+        return self.training.status() | {"serving": serving}
 
     def _trained(self, status: Status) -> None:
         _log_end("train", status)
         if status["state"] == "done":
+            self._background(self.ranking.open())
+
+    def _published(self, status: Status) -> None:
+        _log_end("publish", status)
+        if status["state"] == "done" and self.model_alone:
             self._background(self.ranking.open())
 
 

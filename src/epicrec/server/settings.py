@@ -13,6 +13,8 @@ from typing import Any, Self
 from epicrec.errors import InputError
 
 PREFIX = "EPICREC_SERVER_"
+STORE = "store"
+"""The `train_from` that means the ratings users gave to this server."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,7 @@ class Settings:
     # the published item model
     train_from: str = ""  # a rating set, or "store" for ratings users gave; empty: none published
     rating_type: str = "rating"  # the feedback type that holds those ratings
-    rating_scale: str = "1:5:1"
+    rating_scale: str = "1:5:1"  # public, as the catalogue is; never read off the ratings
     publish_feedback: str = "implicit"
     publish_epsilon: float = 1.0
     publish_delta: float = 1e-6

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Body, HTTPException, Query
+from starlette.concurrency import run_in_threadpool
 
 from epicrec import wire
 from epicrec.server.api.access import Admin, AnyCaller, PathId, Serving
@@ -78,7 +79,9 @@ async def neighbours(
 ) -> list[wire.Score]:
     """The items most like one item."""
     lists = serving.ranking.lists
-    found = lists.neighbours(item_id, n, offset) if lists is not None else None
+    found = None
+    if lists is not None:
+        found = await run_in_threadpool(lists.neighbours, item_id, n, offset)
     if found is None:
         raise _no_item()
     return [wire.Score(Id=name, Score=score) for name, score in found]

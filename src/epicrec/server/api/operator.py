@@ -12,12 +12,13 @@ from jinja2 import Environment, FileSystemLoader
 
 from epicrec import wire
 from epicrec._version import __version__
-from epicrec.errors import EpicrecError
+from epicrec.errors import EpicrecError, InputError
 from epicrec.server.api.access import Admin, Caller, Serving, browsing_admin
 from epicrec.server.service import Service
 from epicrec.server.store import catalogue, people, releases
 from epicrec.server.store.database import revision
-from epicrec.server.training.publish import published, spent
+from epicrec.server.training.ledger import NO_LISTS, spent
+from epicrec.server.training.publish import published
 
 router = APIRouter(tags=["operation"])
 _FOLDER = Path(__file__).parent / "templates"
@@ -61,6 +62,8 @@ async def training(serving: Serving, _: Admin) -> dict[str, Any]:
 @router.post("/api/dashboard/train")
 async def train(serving: Serving, _: Admin) -> dict[str, bool]:
     """Train now, unless a training is under way."""
+    if serving.model_alone:
+        raise InputError(NO_LISTS)
     return {"Started": serving.training.start()}
 
 

@@ -61,8 +61,13 @@ async def session(
     lists = serving.ranking.lists
     if lists is None:
         return []
-    keys = lists.keys_of(row.ItemId for row in feedback)
-    found = await run_in_threadpool(lists.for_items, keys, n, offset, category)
+    rating = serving.settings.rating_type
+    history = {
+        key: row.Value if row.FeedbackType == rating else None
+        for row in feedback
+        if (key := lists.key_of(row.ItemId)) is not None
+    }
+    found = await run_in_threadpool(lists.for_items, history, n, offset, category)
     return [wire.Score(Id=name, Score=score) for name, score in found]
 
 

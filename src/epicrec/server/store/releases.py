@@ -32,17 +32,17 @@ def put(
     """Store feedback, all rows or none; the keys of the users concerned.
 
     A row that is there already is overwritten, or with `add` its value grows. With `make`, users
-    and items that are unknown are created, as Gorse does; without, an unknown one is an error.
+    who are unknown are created, as Gorse does; without, an unknown one is an error. An unknown item
+    always is: the catalogue is public, and what somebody watched must not write it. Gorse would
+    skip such rows without a word (`auto_insert_item = false`); here nobody wonders where they went.
     """
     user_ids, item_ids = {row.UserId for row in rows}, {row.ItemId for row in rows}
     user_keys = people.keys_of(connection, user_ids)
     item_keys = catalogue.keys_of(connection, item_ids)
     if make:
-        new_users, new_items = user_ids - user_keys.keys(), item_ids - item_keys.keys()
+        new_users = user_ids - user_keys.keys()
         people.put(connection, [wire.User(UserId=user_id) for user_id in sorted(new_users)])
-        catalogue.put(connection, [wire.Item(ItemId=item_id) for item_id in sorted(new_items)])
         user_keys = people.keys_of(connection, user_ids)
-        item_keys = catalogue.keys_of(connection, item_ids)
     _check_known(rows, user_keys, item_keys)
     # the last of several rows about the same thing wins, or with `add` all of them count
     merged: dict[Cursor, dict[str, Any]] = {}
@@ -141,10 +141,15 @@ def remove(
     return gone
 
 
-def items_of(connection: Connection, user_key: int) -> list[int]:
-    """The keys of the items a user released."""
-    query = select(feedback.c.item_key).where(feedback.c.user_key == user_key).distinct()
-    return list(connection.execute(query).scalars())
+def history_of(connection: Connection, user_key: int, rating_type: str) -> dict[int, float | None]:
+    """The keys of the items a user released, each with the rating where they gave one."""
+    query = select(feedback.c.item_key, feedback.c.feedback_type, feedback.c.value).where(
+        feedback.c.user_key == user_key
+    )
+    found: dict[int, float | None] = {}
+    for item_key, kind, value in connection.execute(query):
+        found[item_key] = value if kind == rating_type else found.get(item_key)
+    return found
 
 
 def counts(connection: Connection) -> dict[str, int]:
@@ -198,8 +203,8 @@ def _check_known(
             raise InputError(f"row {at}: there is no such user; register first. Nothing was stored")
         if row.ItemId not in item_keys:
             raise InputError(
-                f"row {at}: the item is not in the catalogue; GET /api/items lists what is. "
-                "Nothing was stored"
+                f"row {at}: the item is not in the catalogue; GET /api/items lists what is, and "
+                "the admin adds to it with POST /api/items. Nothing was stored"
             )
 
 

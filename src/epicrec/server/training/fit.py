@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
+from epicrec.errors import InputError
 from epicrec.progress import report
 from epicrec.server.settings import Settings
 from epicrec.server.store import catalogue, people, releases
 from epicrec.server.store.database import Database, revision
-from epicrec.server.training import lists
+from epicrec.server.training import ledger, lists
 
 Array = npt.NDArray[Any]
 
@@ -26,6 +27,8 @@ _AT = 10
 def train(settings: Settings, database: Database) -> dict[str, Any]:
     """Learn from everything stored and make the result the current training; its figures."""
     started = time.time()
+    if ledger.model_alone(settings):
+        raise InputError(ledger.NO_LISTS)
     with database.reading() as connection:
         at_revision = revision(connection)
         items = catalogue.visible(connection)
@@ -52,6 +55,8 @@ def train(settings: Settings, database: Database) -> dict[str, Any]:
         "regularization": settings.regularization,
     }
     lists.save(models / str(number), meta, arrays)
+    if seen.nnz:
+        ledger.record_lists(settings)
     lists.adopt(models, number)
     return {
         "training": number,

@@ -105,10 +105,10 @@ class Lists:
             return self.popular(n, offset, category)
         return self._best(self._fold_in(seen), seen, n, offset, category)
 
-    def keys_of(self, item_ids: Iterable[str]) -> list[int]:
-        """The keys of the items that may be recommended, of those named."""
-        keys = self.arrays["item_keys"]
-        return [int(keys[self._item_at[i]]) for i in item_ids if i in self._item_at]
+    def key_of(self, item_id: str) -> int | None:
+        """The key of an item that may be recommended."""
+        at = self._item_at.get(item_id)
+        return None if at is None else int(self.arrays["item_keys"][at])
 
     def popular(self, n: int, offset: int = 0, category: str = "") -> Ranked:
         """For those without data."""
@@ -214,6 +214,23 @@ def current(models: Path) -> int | None:
         return int((models / "current").read_text())
     except (OSError, ValueError):
         return None
+
+
+def has_learned(models: Path) -> bool:
+    """Whether the current training was learned from anything, as far as can be read."""
+    number = current(models)
+    try:
+        learned = number is not None and np.load(models / str(number) / "seen_items.npy").size
+    except (OSError, ValueError):
+        return True
+    return bool(learned)
+
+
+def discard(models: Path) -> None:
+    """Remove every training."""
+    (models / "current").unlink(missing_ok=True)
+    for folder in models.iterdir():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def scrub(models: Path, user_keys: Sequence[int]) -> None:

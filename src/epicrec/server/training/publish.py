@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,14 +20,14 @@ from epicrec import wire
 from epicrec.data import Ratings, Scale, load_dataset
 from epicrec.errors import EpicrecError, InputError
 from epicrec.models import Recommender, model_class
-from epicrec.privacy import Guarantee, Ledger
+from epicrec.privacy import Guarantee
 from epicrec.progress import report
-from epicrec.server.settings import Settings
+from epicrec.server.settings import STORE, Settings
 from epicrec.server.store import catalogue, releases
 from epicrec.server.store.database import Database
+from epicrec.server.training import ledger, lists
 from epicrec.server.training.lists import write_atomically
 
-STORE = "store"
 METHOD = "covariance-svd"
 
 Fit = Callable[[Ratings, Settings], Recommender]
@@ -57,8 +59,9 @@ def publish(settings: Settings, database: Database, fit: Fit = fit_private) -> d
         raise EpicrecError(f"{type(model).__name__} gives no guarantee, so it is not published")
     before = published(settings)
     version = before.Version + 1 if before else 1
-    operator_ledger(settings).spend(promise, about=f"item model, version {version}")
-    folder = settings.folder / "published"
+    promise = replace(promise, assumes=(*promise.assumes, *_assumptions(settings)))
+    ledger.record_model(settings, promise, version)
+    folder = _folder(settings)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"item-model-{version}.npz"
     path.touch(mode=0o600)  # what is saved takes the rights of the file it replaces
@@ -92,35 +95,70 @@ def publish(settings: Settings, database: Database, fit: Fit = fit_private) -> d
 def published(settings: Settings) -> wire.ModelInfo | None:
     """What is published now."""
     try:
-        text = (settings.folder / "published" / "current.json").read_text("utf-8")
+        text = (_folder(settings) / "current.json").read_text("utf-8")
     except FileNotFoundError:
         return None
     return wire.ModelInfo.model_validate_json(text)
 
 
-def operator_ledger(settings: Settings) -> Ledger:
-    return Ledger(
-        settings.folder / "ledger.jsonl",
-        limit_epsilon=settings.limit_epsilon,
-        limit_delta=settings.limit_delta,
-    )
+def published_file(settings: Settings) -> Path | None:
+    """The file of what is published now."""
+    info = published(settings)
+    return None if info is None else _folder(settings) / f"item-model-{info.Version}.npz"
 
 
-def spent(settings: Settings) -> list[Guarantee]:
-    """What all published models cost together, one line for each unit."""
-    if not (settings.folder / "ledger.jsonl").exists():
-        return []
-    return list(operator_ledger(settings).total().values())
+def keep_promises(settings: Settings) -> None:
+    """What is on disk at a start, brought in line: where everything is to come from the model no
+    lists remain, and a model whose guarantee lists have broken says that it gives none."""
+    if ledger.model_alone(settings):
+        models = settings.folder / "models"
+        if lists.has_learned(models):
+            ledger.record_lists(settings)
+        lists.discard(models)
+    info = published(settings)
+    if info is not None and ledger.is_broken(settings, info.Version):
+        none = Guarantee.none(unit="user").to_dict()
+        changed = info.model_copy(update={"Guarantee": none})
+        write_atomically(_folder(settings) / "current.json", changed.model_dump_json())
+
+
+def _assumptions(settings: Settings) -> tuple[str, ...]:
+    """What the guarantee takes for granted beyond the model's own proof."""
+    if settings.train_from != STORE:
+        return (
+            "the people of the rating set are others than those who send to this server, whose "
+            "lists are learned from what was sent: a release carries the guarantee its device gave "
+            "it, feedback sent in clear carries none",
+        )
+    account = "a user is an account: whoever has several is protected in each of them alone"
+    operator = "the operator, who holds the ratings, is trusted with them"
+    public = "that anybody rated anything at all is public"
+    return (account, operator, public) if settings.publish_unit == "user" else (operator, public)
+
+
+def _folder(settings: Settings) -> Path:
+    return settings.folder / "published"
 
 
 def _ratings(settings: Settings, database: Database) -> Ratings:
-    if settings.train_from != STORE:
-        return load_dataset(settings.train_from).ratings
-    scale = Scale.parse(settings.rating_scale)
+    """Ratings over the operator's catalogue and on the scale that is set: both are public, and
+    neither is read off what happened to be rated."""
     with database.reading() as connection:
-        # the public list, and not what happened to be rated, says which items there are
         ids = {key: item_id for key, item_id, _ in catalogue.visible(connection)}
-        parts = list(releases.stream(connection, settings.rating_type))
+        parts = []
+        if settings.train_from == STORE:
+            parts = list(releases.stream(connection, settings.rating_type))
+    if not ids:
+        raise InputError(
+            "the catalogue is empty, and it alone says which items a model may name; set "
+            "catalogue, or POST /api/items"
+        )
+    public = np.array(sorted(ids.values()))
+    scale = Scale.parse(settings.rating_scale)
+    if settings.train_from != STORE:
+        explicit = settings.publish_feedback == "explicit"  # histories have no scale
+        found = load_dataset(settings.train_from, scale=scale if explicit else None)
+        return found.ratings.with_items(public)
     if not parts:
         raise InputError(
             f"no user gave a rating yet (feedback of type {settings.rating_type!r}); wait, or set "
@@ -131,5 +169,4 @@ def _ratings(settings: Settings, database: Database) -> Ratings:
     if not keep.any():
         raise InputError(f"no rating lies on the scale {scale}; set rating_scale to the one in use")
     named = np.array([ids[int(key)] for key in items[keep]])
-    ratings = Ratings.from_columns(users[keep], named, values[keep], scale=scale)
-    return ratings.with_items(np.array(sorted(ids.values())))
+    return Ratings.from_columns(users[keep], named, values[keep], scale=scale).with_items(public)
