@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,15 @@ def test_totals_move_together_through_the_size():
     few = posterior(ROWS, np.array([6.0, 4.0, 0.0]), z)[0][2]
     many = posterior(ROWS, np.array([180.0, 120.0, 0.0]), z)[0][2]
     assert many > 10 * few
+
+
+def test_a_history_of_one_item_has_no_taste():
+    """Taste spreads what several items have in common; one item has its categories, or not."""
+    noisy, z = np.array([2.0, 0.0, 1.0]), np.full(3, 1.0)
+    one = [posterior(replace(ROWS, size=1.0, spread=1e-9, taste=t), noisy, z)[0] for t in (0, 0.9)]
+    np.testing.assert_allclose(*one, rtol=1e-6)
+    two = [posterior(replace(ROWS, size=9.0, spread=1e-9, taste=t), noisy, z)[0] for t in (0, 0.9)]
+    assert np.abs(two[0] - two[1]).max() > 0.01
 
 
 def test_prior_from_popularity_or_from_nothing():
