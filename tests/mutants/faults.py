@@ -91,7 +91,14 @@ AREAS = {
         ),
         tuple(
             f"tests/perturb/d2p/test_{name}.py"
-            for name in ("substitution", "rating_groups", "groups", "mechanism", "choice")
+            for name in (
+                "substitution",
+                "rating_groups",
+                "groups",
+                "correction",
+                "mechanism",
+                "choice",
+            )
         ),
     ),
 }

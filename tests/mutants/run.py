@@ -43,9 +43,7 @@ def all_faults() -> list[Fault]:
 
 def main(words: list[str]) -> int:
     faults = all_faults()
-    chosen = [
-        f for f in faults if not words or any(w in (f.area, f.name) or w in f.name for w in words)
-    ]
+    chosen = [fault for fault in faults if not words or any(_is_meant(fault, w) for w in words)]
     if "--list" in words:
         print("\n".join(f"{fault.area}: {fault.name}\n{_change(fault)}" for fault in faults))
         return 0
@@ -57,6 +55,10 @@ def main(words: list[str]) -> int:
             copies.put(_copy(Path(folder) / str(number)))
         survivors = _survivors(chosen, copies)
     return _verdict(chosen, survivors, whole=not words)
+
+
+def _is_meant(fault: Fault, word: str) -> bool:
+    return fault.area == word or (word not in AREAS and word in fault.name)
 
 
 def _survivors(chosen: list[Fault], copies: SimpleQueue[Path]) -> list[Fault]:

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from epicrec.data import Ratings, load_dataset, split_per_user
+from epicrec.errors import InputError
 from epicrec.perturb.d2p.groups import Groups
-from epicrec.perturb.d2p.rating_groups import cosine_groups, with_neighbours
+from epicrec.perturb.d2p.rating_groups import (
+    average_cosine_distance,
+    cosine_groups,
+    with_neighbours,
+)
 from epicrec.perturb.d2p.substitution import Channel
 
 SIX = Groups.of([[0, 1], [0, 1, 2], [2], [3, 4, 5], [3, 4], [0, 5]])
@@ -31,6 +36,23 @@ def test_neighbouring_groups_are_those_that_share_most() -> None:
     assert joined.members(0).tolist() == [0, 1, 2]  # with group 1, inside it
     assert joined.members(3).tolist() == [2, 3]  # with group 2
     assert (with_neighbours(SIX, 5).sizes >= SIX.sizes).all()
+
+
+def test_groups_too_large_for_memory_are_refused(viewers: Ratings, monkeypatch) -> None:
+    members = int(cosine_groups(viewers, 2.0).sizes.sum())
+    monkeypatch.setattr("epicrec.perturb.d2p.groups._LARGEST", members)
+    cosine_groups(viewers, 2.0)
+    monkeypatch.setattr("epicrec.perturb.d2p.groups._LARGEST", members - 1)
+    with pytest.raises(InputError, match="smaller floor"):
+        cosine_groups(viewers, 2.0)
+
+
+def test_the_average_distance_is_over_the_pairs_of_each_history() -> None:
+    """A history of one item has no pair and does not count; one of two has one."""
+    ratings = Ratings.from_columns([1, 1, 2, 2, 2, 3], [1, 2, 1, 2, 3, 1])
+    far = {(1, 2): 6**0.5 / 2 - 1, (1, 3): 3**0.5 - 1, (2, 3): 2**0.5 - 1}
+    expected = (far[1, 2] + sum(far.values()) / 3) / 2
+    assert average_cosine_distance(ratings) == pytest.approx(expected)
 
 
 @pytest.mark.realdata
