@@ -251,3 +251,17 @@ def test_importing_the_package_stays_light():
     heavy = "{'numba', 'dp_accounting', 'randomgen', 'scipy'}"
     script = f"import sys, epicrec.privacy as p; p.Guarantee; assert not {heavy} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("draw", [discrete_laplace, integer_gaussian])
+@pytest.mark.parametrize("scale", [7.3, [0.4, 90.0] * 300])
+def test_draws_settled_exactly_are_those_of_the_kernel(monkeypatch, draw, scale) -> None:
+    """As if the kernel were in doubt about every one."""
+    quick = draw(600, scale, seed=8)
+
+    def doubtful(out, done, words, *_law):
+        enough = done < out.size and len(words) >= 3
+        return done, 3 if enough else len(words), enough
+
+    monkeypatch.setattr(noise, "add_draws", doubtful)
+    np.testing.assert_array_equal(draw(600, scale, seed=8), quick)
