@@ -16,7 +16,7 @@ from epicrec.models.spectrum import RATING_VARIANCE, Effects
 from epicrec.privacy import gaussian_mu
 
 KINDS = list(product(["explicit", "implicit"], ["gaussian", "laplace"], ["rating", "user"]))
-BUDGETS = [0.1, 500.0]
+BUDGETS = [0.5, 500.0]
 """Too little for a covariance, and enough for one."""
 
 
