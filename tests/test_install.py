@@ -1,6 +1,5 @@
 """What is installed: a base that stands alone, extras that are named, distributions all there."""
 
-import os
 import subprocess
 import sys
 import tarfile
@@ -11,11 +10,10 @@ from pathlib import Path
 import pytest
 
 import epicrec.papers
+from distributions import ROOT, build, tracked
 from epicrec.data import load_dataset
 from epicrec.errors import InputError
 from epicrec.evaluate import evaluate
-
-ROOT = Path(__file__).parents[1]
 
 BASE_ONLY = """
 import importlib, pkgutil, sys
@@ -81,32 +79,11 @@ def test_a_protocol_says_before_the_work_what_to_install(monkeypatch) -> None:
         evaluate("s-epicrec", films, protocol="mae-loss")
 
 
-def tracked(*folders: str) -> set[str]:
-    listed = subprocess.run(
-        ["git", "ls-files", "--", *folders], cwd=ROOT, capture_output=True, text=True
-    )
-    if listed.returncode or not listed.stdout:
-        pytest.skip("needs a git checkout to compare with")
-    return {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> dict[str, set[str]]:
     """The names in the wheel and the source distribution, both made from what git holds."""
-    source, dist = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    for name in tracked("."):
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).write_bytes((ROOT / name).read_bytes())
-    code = (
-        "import sys, setuptools.build_meta as backend; dist = sys.argv[1];"
-        "backend.build_sdist(dist); backend.build_wheel(dist)"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code, str(dist)], cwd=source, capture_output=True, text=True,
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    wheel, sdist = build(".", tmp_path_factory.mktemp("distributions"), "sdist", "wheel")
+    assert (wheel.suffix, sdist.suffix) == (".whl", ".gz")
     with zipfile.ZipFile(wheel) as archive:
         names = {"wheel": set(archive.namelist())}
     with tarfile.open(sdist) as archive:
@@ -122,7 +99,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built) -> None:
 
 
 def test_the_source_distribution_can_be_built_and_tested(built) -> None:
-    wanted = tracked("src", "tests", "docs", "benchmarks")
+    wanted = tracked("src", "tests", "docs", "benchmarks", "examples")
     wanted |= {"Makefile", "LICENSE", "README.md", "CHANGELOG.md", "constraints.txt"}
     assert wanted <= built["sdist"]
     made = {name for name in built["sdist"] - tracked(".") if ".egg-info/" not in name}
