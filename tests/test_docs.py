@@ -1,0 +1,137 @@
+"""What the pages say, compared with what there is: commands, methods, numbers, links, decisions."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+import typer
+from packaging.requirements import Requirement
+
+import epicrec
+from distributions import ROOT
+from epicrec.cli import app, main
+from epicrec.data import load_dataset
+
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
+    for path in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+}
+DECISIONS = sorted(name for name in PAGES if re.match(r"docs/decisions/\d", name))
+COMMANDS = typer.main.get_command(app)
+
+
+def in_shell() -> list[str]:
+    """The lines of all pages' shell blocks that call epicrec."""
+    return [
+        line.partition("  #")[0].strip()
+        for page in PAGES.values()
+        for block in re.findall(r"^```sh\n(.*?)^```", page, re.S | re.M)
+        for line in block.splitlines()
+        if line.startswith("epicrec ")
+    ]
+
+
+@pytest.mark.parametrize("line", in_shell())
+def test_commands_are_taken_as_they_are_written(line: str) -> None:
+    context = typer.Context(COMMANDS)
+    command, arguments = COMMANDS, shlex.split(line)[1:]
+    while hasattr(command, "resolve_command"):
+        name, command, arguments = command.resolve_command(context, arguments)
+    command.make_context(name, [*arguments], parent=context)
+
+
+def test_every_command_is_on_a_page() -> None:
+    said = "\n".join(PAGES.values())
+    shown = [name for name, command in COMMANDS.commands.items() if not command.hidden]
+    assert [name for name in shown if not re.search(rf"epicrec {name}\b", said)] == []
+
+
+def test_methods_are_listed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table of docs/methods.md; where it is not the same, put this in its place."""
+    with pytest.raises(SystemExit):
+        main(["methods", "--json"])
+    columns = ("method", "kind", "unit", "feedback", "status", "with --epsilon", "what")
+    rows = [row for row in json.loads(capsys.readouterr().out)["methods"] if not row["package"]]
+    lines = [[f"`{row['method']}`", *(row[name] for name in columns[1:])] for row in rows]
+    table = [f"| {' | '.join(cells)} |" for cells in (columns, ["---"] * len(columns), *lines)]
+    assert "\n".join(table) in PAGES["docs/methods.md"]
+
+
+def test_make_has_what_the_pages_ask_of_it() -> None:
+    targets = {*re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M)}
+    asked = {*re.findall(r"`make ([a-z-]+)", "\n".join(PAGES.values()))}
+    assert len(asked) > 8
+    assert asked <= targets
+
+
+def test_links_lead_somewhere() -> None:
+    links = [
+        (name, link)
+        for name, page in PAGES.items()
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page)
+    ]
+    assert len(links) > 20
+    assert [
+        (name, link) for name, link in links if not (ROOT / name).parent.joinpath(link).exists()
+    ] == []
+
+
+def test_films_are_counted_right() -> None:
+    said = re.findall(r"catalogue of (\d[\d,]*) films", "\n".join(PAGES.values()))
+    assert said
+    assert {int(number.replace(",", "")) for number in said} == {
+        len(load_dataset("films").catalogue)
+    }
+
+
+def test_the_base_weighs_what_the_page_says() -> None:
+    """By what is installed here: other versions and systems differ a little."""
+    (packages, megabytes), *_ = re.findall(r"(\d+) packages, (\d+) MB", PAGES["docs/install.md"])
+    needed, size = needed_by("epicrec"), 0
+    for name in needed:
+        files = distribution(name).files or ()
+        size += sum(Path(str(file.locate())).stat().st_size for file in files if exists(file))
+    assert abs(len(needed) + 1 - int(packages)) <= 2
+    assert abs(size / 1e6 / int(megabytes) - 1) < 0.15
+    assert int(packages) <= 32
+    assert int(megabytes) <= 700
+
+
+def exists(file: object) -> bool:
+    return Path(str(file.locate())).is_file()  # type: ignore[attr-defined]
+
+
+def needed_by(name: str) -> set[str]:
+    """What a package needs without its extras, and what that needs."""
+    found: set[str] = set()
+    waiting = [(name, "")]
+    while waiting:
+        asked, extra = waiting.pop()
+        for line in distribution(asked).requires or ():
+            wanted = Requirement(line)
+            wanted_name = wanted.name.lower().replace("_", "-")
+            if wanted.marker is None or wanted.marker.evaluate({"extra": extra}):
+                if wanted_name not in found:
+                    waiting.extend((wanted_name, part) for part in ("", *wanted.extras))
+                found.add(wanted_name)
+    return found
+
+
+def test_the_version_to_cite_is_this_one() -> None:
+    assert f"\nversion: {epicrec.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+
+
+def test_decisions_are_numbered_complete_and_listed() -> None:
+    numbers = [int(Path(name).name[:3]) for name in DECISIONS]
+    assert numbers == [*range(1, len(numbers) + 1)]
+    for name in DECISIONS:
+        page = PAGES[name]
+        assert page.startswith(f"# {Path(name).name[:3]}. ")
+        assert re.search(r"^Status: (proposed|accepted|superseded by \d{3})$", page, re.M)
+        assert re.findall(r"^## (\w+)$", page, re.M) == ["Context", "Decision", "Consequences"]
+        assert f"]({Path(name).name})" in PAGES["docs/decisions/index.md"]
