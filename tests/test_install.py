@@ -100,7 +100,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built) -> None:
 
 def test_the_source_distribution_can_be_built_and_tested(built) -> None:
     wanted = tracked("src", "tests", "docs", "benchmarks", "examples")
-    wanted |= {"Makefile", "LICENSE", "README.md", "CHANGELOG.md", "constraints.txt"}
+    wanted |= {"Makefile", "LICENSE", "constraints.txt", "CITATION.cff", *tracked("*.md")}
     assert wanted <= built["sdist"]
     made = {name for name in built["sdist"] - tracked(".") if ".egg-info/" not in name}
     assert made <= {"PKG-INFO", "setup.cfg"}
