@@ -36,7 +36,7 @@ from epicrec.client.store import Store
 from epicrec.client.web import Ask, State
 from epicrec.data.datasets import write_dataset
 from epicrec.data.simulate import embedded_items, simulate_table
-from epicrec.perturb import MEpicRec, SEpicRec
+from epicrec.perturb import MEpicRec, Release, SEpicRec
 from epicrec.server import serve
 
 FILMS, VIEWERS = 40, 12
@@ -129,12 +129,16 @@ def _make_releases(folder: Path, films: Catalogue) -> None:
 
 def _release_of_others(url: str, admin: httpx.Client, viewers: Ratings) -> None:
     """Other people at the server: some state a guarantee, some rate, one has labels."""
-    promise = Guarantee(epsilon=1.0, unit="item", relation="add or remove one").to_dict()
+    promise = Guarantee(epsilon=1.0, unit="item", relation="add or remove one")
     for at in range(viewers.n_users - 1):
         own = viewers.users_at(np.array([at])).to_table().to_pylist()
         given = httpx.post(f"{url}/api/register").json()
         key = {"X-API-Key": given["Secret"]}
-        body = {"Items": [row["item_id"] for row in own], "Guarantee": promise if at % 2 else None}
+        release = Release(
+            method="s-epicrec", items=tuple(row["item_id"] for row in own),
+            guarantee=promise if at % 2 else Guarantee.none(unit="item"),
+        )  # fmt: skip
+        body = {"Release": release.to_dict()}
         place = f"{url}/api/user/{given['UserId']}/release"
         httpx.put(place, json=body, headers=key).raise_for_status()
         rated = [

@@ -20,7 +20,9 @@ from epicrec import wire
 from epicrec.data import Catalogue, Ratings
 from epicrec.models import Recommender, make_model
 from epicrec.privacy import Guarantee
+from epicrec.privacy.ledger import LedgerDamagedError
 from epicrec.server import Settings, serve
+from epicrec.server.main import make_server
 from epicrec.server.store import catalogue, people, releases
 from epicrec.server.store.database import Database
 from epicrec.server.training import job, lists, publish
@@ -254,6 +256,16 @@ def test_lists_from_nothing_break_no_promise(tmp_path: Path, pinned: Fit) -> Non
     assert job.run("train", settings)["state"] == "done"
     rate(settings, {VICTIM: [WATCHED]})
     published_into(settings_of(tmp_path / "server"), pinned)
+
+
+@pytest.mark.parametrize("train_from", ["", "store"])
+def test_over_a_damaged_ledger_nothing_is_served(tmp_path: Path, train_from: str) -> None:
+    """Which promises were made is not certain any more, and so nor is what may be shown."""
+    settings = settings_of(tmp_path / "server", train_from=train_from)
+    settings.folder.mkdir()
+    (settings.folder / "ledger.jsonl").write_text('{"at": "altered"}\n')
+    with pytest.raises(LedgerDamagedError, match="line 1"):
+        make_server(settings)
 
 
 # ---- the catalogue ------------------------------------------------------------------------

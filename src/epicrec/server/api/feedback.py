@@ -29,13 +29,13 @@ async def put_release(serving: Serving, user: Own, released: wire.Released) -> w
 
 @router.put("/feedback")
 async def put_feedback(serving: Serving, caller: AnyCaller, rows: Rows) -> wire.RowAffected:
-    """Store feedback; rows that are there already are overwritten."""
+    """Store feedback; rows that are there already are overwritten. It carries no guarantee."""
     return await _store(serving, caller, rows, add=False)
 
 
 @router.post("/feedback")
 async def post_feedback(serving: Serving, caller: AnyCaller, rows: Rows) -> wire.RowAffected:
-    """Store feedback; the values of rows that are there already grow by the new ones."""
+    """Store feedback; rows that are there already grow by the new ones. It carries no guarantee."""
     return await _store(serving, caller, rows, add=True)
 
 

@@ -39,8 +39,9 @@ def spent(settings: Settings) -> list[Guarantee]:
 
 def model_alone(settings: Settings) -> bool:
     """Whether all answers come from the published model, and nothing is learned beside it."""
+    recorded = _recorded(settings)  # read in any case: nothing is served over a damaged ledger
     return settings.train_from == STORE or any(
-        about.startswith(_source(STORE)) for about in _recorded(settings)
+        about.startswith(_source(STORE)) for about in recorded
     )
 
 
