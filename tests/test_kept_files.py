@@ -55,6 +55,8 @@ def assert_same(found: Any, expected: Any, where: str = "") -> None:
         assert expected.keys() <= found.keys(), f"{where}: {expected.keys() - found.keys()} missing"
         for name, value in expected.items():
             assert_same(found[name], value, f"{where}.{name}")
+    elif where.endswith(".assumes"):
+        assert set(expected) <= set(found), f"{where}: an assumption is gone"
     elif isinstance(expected, list):
         assert len(found) == len(expected), f"{where}: {len(found)}, not {len(expected)}"
         for at, value in enumerate(expected):

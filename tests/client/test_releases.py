@@ -109,13 +109,11 @@ def test_withheld_names_and_titles_leave_nowhere(
     assert keyed == {"feedback", "recommend"}, "the model is asked for without the key"
     for category in films.categories:
         assert category not in said, "no request names a category, withheld or not"
-    everything_horror = ids_with(films, "Horror", 10**6)
-    assert len(everything_horror) > 20
-    assert not [i for i in everything_horror if f'"{i}"' in said]
-    titles = [films.title_of(i) for i in everything_horror]
+    # films of it may be made up, as of a category never watched; only what was drawn is said
+    drawn = {item for stored in device.releases.all() for item in stored.release.items}
+    assert {str(i) for i in films.item_ids if f'"{i}"' in said} == drawn
+    titles = [films.title_of(i) for i in ids_with(films, "Horror", 10**6)]
     assert not [t for t in titles if len(t) > 4 and t in said]
-    # the same search does find what was sent
-    assert [i for i in ids_without(films, "Horror", 10**6) if f'"{i}"' in said]
 
 
 def test_requests_are_the_same_whatever_is_withheld(
@@ -174,7 +172,6 @@ def test_d2p_is_a_second_mechanism(device: Device, films: Catalogue) -> None:
     stored = device.draw()
     assert stored.release.method == "d2p"
     assert sum(row["Value"] for row in stored.rows) == 20
-    assert not set(stored.release.items) & set(ids_with(films, "Horror", 10**6))
     assert device.ledger.total()["item"].epsilon <= 3.0
 
 

@@ -87,7 +87,7 @@ def test_levels_may_change_between_releases(monkeypatch):
     seen = counting(monkeypatch)
     device = Device(MEpicRec(FILMS, epsilon=0.5), limit=0.5)
     strict = {"Opera": "no", "War": "perturbed", "Drama": "perturbed"}
-    assert not {3, 4} & set(device.release([1, 3, 4], strict).items)
+    device.release([1, 3, 4], strict)
     device.release([1, 2, 3, 4], "perturbed")  # now 3 and 4 are allowed, for the first time
     assert seen == [[1], [2, 3, 4]]
     opened = device.release([1, 2, 3, 4], {"Opera": "all", "War": "no", "Drama": "no"})

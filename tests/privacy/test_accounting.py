@@ -134,7 +134,8 @@ def extended_delta(mu, epsilon):
 def test_sum_is_used_where_it_is_all_there_is():
     parts = [pure(0.3, delta=1e-6), pure(0.3, delta=1e-6)]
     assert compose(parts, delta=2e-6).epsilon <= 0.6
-    assert compose(parts, delta=0).status == "none"  # nothing holds at δ = 0
+    with pytest.raises(InputError, match="more than 2e-06"):  # nothing holds at δ = 0
+        compose(parts, delta=0)
 
 
 def test_what_is_carried_along():

@@ -12,7 +12,7 @@ from math import exp
 import pytest
 
 from epicrec.errors import BudgetExceededError, InputError
-from epicrec.privacy import Guarantee, Ledger, gaussian_epsilon, gaussian_guarantee
+from epicrec.privacy import Guarantee, Ledger, compose, gaussian_epsilon, gaussian_guarantee
 from epicrec.privacy.ledger import LedgerDamagedError
 from killing import ENVIRONMENT, NEVER
 
@@ -110,7 +110,7 @@ def test_gaussian_and_mixed_releases_are_composed_tightly(path):
 
 
 def test_delta_beyond_the_limit_is_refused(path):
-    with pytest.raises(BudgetExceededError, match="No privacy guarantee"):
+    with pytest.raises(BudgetExceededError, match="limit_delta"):
         Ledger(path, limit_epsilon=5).spend(pure(0.1, delta=1e-9), about="approximate")
 
 
@@ -274,3 +274,29 @@ def test_is_on_disk_before_spend_returns(file, monkeypatch):
     calls.clear()
     ledger.spend(pure(1.0), about="second")
     assert calls == ["write", "fsync"]
+
+
+def test_the_total_over_groups_is_the_worst_of_each_part() -> None:
+    """The largest ε alone would hide the other groups' δ, status and assumptions."""
+    ledger = Ledger(None, limit_epsilon=5.0, limit_delta=1e-5)
+    dear = Guarantee(epsilon=2.0, unit="item", relation="add or remove one", assumes=("It is so.",))
+    other = Guarantee(
+        epsilon=1.0, delta=1e-6, unit="item", relation="add or remove one", status="claimed",
+        assumes=("That is so.",),
+    )  # fmt: skip
+    ledger.spend(dear, about="one", group="a")
+    ledger.spend(other, about="two", group="b")
+    total = ledger.total()["item"]
+    assert total.epsilon == 2.0
+    assert total.delta >= 1e-6
+    assert total.status == "claimed"
+    assert set(total.assumes) == {"It is so.", "That is so."}
+
+
+def test_gaussian_releases_say_that_a_delta_is_needed() -> None:
+    gaussian = gaussian_guarantee(0.5, 1e-6, unit="item", relation="add or remove one")
+    with pytest.raises(BudgetExceededError, match="limit_delta"):
+        Ledger(None, limit_epsilon=5.0).spend(gaussian, about="no delta")
+    with pytest.raises(InputError, match="delta=…"):
+        compose([gaussian])
+    Ledger(None, limit_epsilon=5.0, limit_delta=1e-6).spend(gaussian, about="with it")

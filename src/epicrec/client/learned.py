@@ -13,7 +13,7 @@ from epicrec.client.releases import Stored
 from epicrec.data import Catalogue
 from epicrec.perturb import odds_of, perturber_class
 from epicrec.perturb.epicrec.prior import Prior
-from epicrec.perturb.levels import withheld_in
+from epicrec.perturb.levels import withheld
 
 _SURE = 0.9
 
@@ -72,8 +72,7 @@ def title_odds(catalogue: Catalogue, sent: Sequence[Stored], item_id: str) -> Ti
 def _cost(catalogue: Catalogue, stored: Stored, item_id: str) -> float | None:
     """What one release costs a title, or None where its mechanism does not say."""
     at = int(catalogue.positions([item_id])[0])
-    withheld = withheld_in(stored.choice.levels(catalogue))
-    if at < 0 or not withheld.isdisjoint(catalogue.categories_of(at)):
+    if at < 0 or withheld(catalogue, stored.choice.levels(catalogue))[at]:
         return 0.0
     found = perturber_class(stored.release.method).odds(stored.release, item_id, catalogue)
     if found is None:
@@ -119,6 +118,4 @@ def _usual(catalogue: Catalogue) -> np.ndarray[tuple[int], np.dtype[np.float64]]
 
 def in_worlds(epsilon: float) -> tuple[int, int]:
     """The odds of ε as whole numbers of 100 worlds: said if watched, said if not."""
-    found = odds_of(epsilon)
-    watched = round(100 * found.if_watched)
-    return watched, 100 - watched
+    return odds_of(epsilon).worlds

@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from math import exp, inf, isfinite, isinf
+from math import ceil, exp, inf, isfinite, isinf
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -129,10 +129,17 @@ class Odds:
     def __str__(self) -> str:
         if self.epsilon == inf:
             return "It is sent as it is: whoever sees the release knows you watched it."
+        watched, wrong = self.worlds
         return (
-            f"If you watched it, whoever guesses from the release says so in at most "
-            f"{100 * self.if_watched:.0f} of 100 worlds; if not, in {100 * self.if_not:.0f}."
+            f"Whoever guesses from the release, and is wrong about people who did not watch it in "
+            f"no more than {wrong} of 100 worlds, says that you did in at most {watched} of 100."
         )
+
+    @property
+    def worlds(self) -> tuple[int, int]:
+        """Of 100 worlds: said at most if watched, rounded up, and said wrongly if not."""
+        watched = ceil(100 * self.if_watched - 1e-9)
+        return watched, 100 - watched
 
 
 def odds_of(epsilon: float) -> Odds:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -67,20 +66,19 @@ def treatments(matrix: npt.NDArray[np.uint8], levels: dict[str, Level]) -> tuple
     return perturbed, clear
 
 
-def withheld_in(levels: Mapping[str, str]) -> frozenset[str]:
-    """The categories of which nothing is released."""
-    return frozenset(name for name, level in levels.items() if level == NO)
+def public_levels(levels: dict[str, Level]) -> dict[str, Level]:
+    """The levels as everything that is sent depends on them: a withheld category counts as one
+    that was never watched, so that no release tells that it is withheld. Where nothing is
+    perturbed there is no noise to hide behind, and the levels show."""
+    if PERTURBED not in levels.values():
+        return levels
+    return {name: PERTURBED if level == NO else level for name, level in levels.items()}
 
 
-@lru_cache(maxsize=8)
-def without(catalogue: Catalogue, withheld: frozenset[str]) -> Catalogue:
-    """The part of a catalogue that has none of these categories."""
-    if not withheld:
-        return catalogue
-    kept = [i for i in range(len(catalogue)) if withheld.isdisjoint(catalogue.categories_of(i))]
-    if not kept:
-        raise InputError("every film has a category that is not to be released; allow one")
-    return Catalogue.from_table(catalogue.to_table().take(np.array(kept)))
+def withheld(catalogue: Catalogue, levels: dict[str, Level]) -> Mask:
+    """Which items of a catalogue have a category with "no release"."""
+    chosen = np.array(list(levels.values()), dtype=object)
+    return has_any(catalogue.rows.matrix, chosen == NO)[catalogue.rows.row_of_item]
 
 
 def has_any(matrix: npt.NDArray[np.uint8], columns: Mask) -> Mask:

@@ -20,6 +20,10 @@ from epicrec.privacy.guarantee import Guarantee, Relation, Status, Unit
 _ERROR = 2.0**-48
 
 
+class NeedsDeltaError(InputError):
+    """Releases that hold for a δ above 0 only were added up at a smaller one."""
+
+
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """δ at which a μ-Gaussian-DP release is (ε, δ)-DP (Balle & Wang 2018, Theorem 8).
 
@@ -128,6 +132,8 @@ def compose(guarantees: Iterable[Guarantee], delta: float = 0.0) -> Guarantee:
     else:
         epsilon = min(_sum_epsilon(parts, delta), _pld_epsilon(parts, delta))
     if not isfinite(epsilon):
+        if all(part.status != "none" for part in parts):
+            raise NeedsDeltaError(_needs_delta(parts, delta))
         status, delta, mu = "none", 0.0, None
     unit, relation = kinds.pop()
     return Guarantee(
@@ -139,6 +145,15 @@ def compose(guarantees: Iterable[Guarantee], delta: float = 0.0) -> Guarantee:
         assumes=tuple(dict.fromkeys(line for part in parts for line in part.assumes)),
         mu=mu,
         reproducible=any(part.reproducible for part in parts),
+    )
+
+
+def _needs_delta(parts: list[Guarantee], delta: float) -> str:
+    least = fsum(part.delta for part in parts if part.mu is None)
+    such = f"more than {least:g}" if least else "above 0, such as 1e-6"
+    return (
+        f"these releases hold for a δ above 0 only, and were asked for at δ = {delta:g}: give a "
+        f"δ {such} (compose(…, delta=…), Ledger(…, limit_delta=…))"
     )
 
 

@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from math import exp
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from epicrec.disk import locked, sync_folder
 from epicrec.errors import BudgetExceededError, EpicrecError, InputError
-from epicrec.privacy.accounting import compose, gaussian_epsilon
-from epicrec.privacy.guarantee import UNITS, Guarantee, Relation, Unit
+from epicrec.privacy.accounting import NeedsDeltaError, compose, gaussian_epsilon
+from epicrec.privacy.guarantee import UNITS, Guarantee, Relation, Status, Unit
 
 
 class LedgerDamagedError(EpicrecError):
@@ -97,7 +97,11 @@ class Ledger:
             guarantee=guarantee,
         )
         with self._open() as (entries, append):
-            for total in self._totals([*entries, entry]).values():
+            try:
+                totals = self._totals([*entries, entry])
+            except NeedsDeltaError as error:
+                raise BudgetExceededError(f"{error}. Nothing was recorded.") from error
+            for total in totals.values():
                 if total.epsilon > self.limit_epsilon:
                     raise BudgetExceededError(
                         f"with this release the total would be: {total} The limit is "
@@ -129,9 +133,8 @@ class Ledger:
             for entry in covering:
                 if entry.group is not None:
                     groups.setdefault(entry.group, []).append(_restate(entry, unit, change))
-            totals[unit] = max(
-                (compose(everywhere + own, self.limit_delta) for own in groups.values() or [[]]),
-                key=lambda total: (total.epsilon, total.delta),
+            totals[unit] = _dearest(
+                [compose(everywhere + own, self.limit_delta) for own in groups.values() or [[]]]
             )
         return totals
 
@@ -148,6 +151,19 @@ class Ledger:
                 if end == 0:  # before the first line, so that a line implies a durable file
                     sync_folder(self.path.parent)
                 yield entries, lambda entry: _append(handle, end, _line(entry, check))
+
+
+def _dearest(totals: list[Guarantee]) -> Guarantee:
+    """What holds for every group: the largest ε and δ, the weakest status, all assumptions."""
+    worst = max(totals, key=lambda total: total.epsilon)
+    gaussian = [total.mu for total in totals if total.mu is not None]
+    return replace(
+        worst,
+        delta=max(total.delta for total in totals) if worst.status != "none" else 0.0,
+        status=max((total.status for total in totals), key=get_args(Status).index),
+        assumes=tuple(dict.fromkeys(line for total in totals for line in total.assumes)),
+        mu=max(gaussian) if len(gaussian) == len(totals) else None,
+    )
 
 
 def _restate(entry: Entry, unit: Unit, change: bool) -> Guarantee:

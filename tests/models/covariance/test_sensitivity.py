@@ -181,3 +181,15 @@ def test_steps_round_toward_zero() -> None:
     assert steps[0] == -128
     assert steps[-1] == 128
     assert np.all(np.abs(steps) <= np.abs(values) / 5 * 64 + 1e-4)
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("unit", ["rating", "user"])
+def test_sums_stay_within_64_bits(unit, norm):
+    """At the public bounds, 2³¹ ratings of 2²² people, no entry can reach 2⁶², where noise is
+    refused: neither an overflow nor an error depends on the data."""
+    pairs = statistics.PairSums(unit, norm, Scale(1, 5, 1), np.zeros(2, np.int16))
+    square = statistics.STEPS**2 * pairs.square_weight
+    most = statistics.MOST_USERS if unit == "user" else 1 << 31
+    assert most * square <= 1 << 62
+    assert statistics.MOST_USERS * pairs.one <= 1 << 62

@@ -10,9 +10,10 @@ from threadpoolctl import threadpool_limits
 
 from epicrec.data import Catalogue, load_dataset
 from epicrec.errors import InputError
-from epicrec.perturb import LEVELS, MEpicRec, Prior, SEpicRec
+from epicrec.perturb import D2P, LEVELS, MEpicRec, Prior, SEpicRec
 from epicrec.perturb.epicrec.calibrate import exact_cost
 from epicrec.perturb.epicrec.plan import Plan, plan_for
+from epicrec.perturb.levels import public_levels, withheld
 from epicrec.testing.guarantees import GuaranteeContract
 from epicrec.testing.perturbers import PerturberContract
 
@@ -116,14 +117,31 @@ def test_m_epicrec_levels(films):
     history = films.item_ids[::3].tolist()
     release = MEpicRec(films, epsilon=1.0).release(history, MIXED)
     of = {i: set(films.categories_of(k)) for k, i in enumerate(films.item_ids.tolist())}
-    assert not any("Comedy" in of[i] for i in release.items), "no release means none"
     pure = {i for i in history if of[i] and of[i] <= {"Drama", "War"}}
     assert pure
     sent_pure = {i for i in release.items if of[i] <= {"Drama", "War"}}
     assert sent_pure == pure, "items of 'all release' categories only are sent as they are"
     assert release.clear == len(pure)
-    assert not {"Drama", "War", "Comedy"} & release.aggregates.keys()
+    assert not {"Drama", "War"} & release.aggregates.keys()
+    without = [i for i in history if "Comedy" not in of[i]]
+    fixed = MEpicRec(films, epsilon=1.0, seed=5)
+    both = [fixed.release(h, MIXED) for h in (history, without)]
+    assert both[0].items == both[1].items, "what is withheld decides nothing"
     assert any("not protected" in line for line in release.guarantee.assumes)
+
+
+def test_no_release_tells_which_category_is_withheld(films):
+    """The whole law of what is sent is that of a category never watched: bit for bit."""
+    comedy = [i for i in films.item_ids if "Comedy" in films.categories_of(films.positions([i])[0])]
+    history = [i for i in films.item_ids[::3].tolist() if i not in set(comedy)]
+    for device in (MEpicRec(films, epsilon=1.0), D2P(films, epsilon=3.0)):
+        hidden = device.release([*history, *comedy], {"Comedy": "no release"}, seed=1)
+        never = device.release(history, seed=1)
+        assert (hidden.items, hidden.counts) == (never.items, never.counts)
+        assert hidden.public().settings == never.public().settings
+        assert hidden.aggregates == never.aggregates
+        sent = [device.release(history, {"Comedy": "no"}, seed=k).items for k in range(20)]
+        assert set(comedy) & {i for items in sent for i in items}, "made-up ones are sent"
 
 
 def test_as_published_too_no_release_means_none(films):
@@ -181,7 +199,7 @@ def test_the_default_shows_nothing_of_it():
     found = {}
     for name, history in (("with", [2, 3]), ("without", [3])):
         releases = [device.release(history, LEAKY_LEVELS) for _ in range(runs)]
-        assert all(r.aggregates.keys() == {"War"} for r in releases)
+        assert all(r.aggregates.keys() == {"War", "Drama"} for r in releases)
         found[name] = [
             [r.aggregates["War"] for r in releases],
             [len(r.items) for r in releases],
@@ -207,15 +225,17 @@ def test_no_item_moves_the_noised_totals_by_more_than_epsilon(genres, chosen, ep
     films = Catalogue.from_columns(range(n), [""] * n, ["|".join(sorted(g)) for g in genres])
     level_of = dict(zip("ABCDEF", chosen, strict=True))
     levels = {name: level_of[name] for name in films.categories}
-    plan = plan_for(films, levels, as_published=False)
+    plan = plan_for(films, public_levels(levels), as_published=False)
     assert not len(plan.exact), "the sound version fixes no total"
     if not len(plan.noisy):
         return
     inverse = [1 / Fraction(z) for z in plan.scales(epsilon, "category").tolist()]
     history = np.flatnonzero(np.random.default_rng(seed).random(n) < 0.5)
-    before = plan.totals(history)
+    kept = ~withheld(films, levels)
+    before = plan.totals(history[kept[history]])
     for item in range(n):
-        change = np.abs(plan.totals(np.setxor1d(history, [item])) - before)
+        other = np.setxor1d(history, [item])
+        change = np.abs(plan.totals(other[kept[other]]) - before)
         loss = sum(int(d) * w for d, w in zip(change, inverse, strict=True))
         own = {level_of[name] for name in genres[item]}
         if "no release" in own or "perturbed release" not in own:
@@ -242,7 +262,7 @@ def test_a_catalogue_without_any_category():
 
 
 def test_categories_with_no_item():
-    """Named by the catalogue but on no item, or only on items that are withheld."""
+    """Named by the catalogue but on no item; one that is withheld is noised like any other."""
     from dataclasses import replace
 
     films = Catalogue.from_columns([1, 2, 3], ["a", "b", "c"], ["War", "War|Drama", "Drama"])
@@ -250,11 +270,7 @@ def test_categories_with_no_item():
     release = SEpicRec(wider, epsilon=1.0).release([1, 2])
     assert set(release.aggregates) == {"War", "Drama"}
     levels = {"War": "perturbed", "Drama": "no", "Opera": "perturbed"}
-    assert set(MEpicRec(wider, epsilon=1.0).release([1], levels).aggregates) == {"War"}
-    only_shared = Catalogue.from_columns([1, 2], ["a", "b"], ["War|Drama", "Drama"])
-    empty = MEpicRec(only_shared, epsilon=1.0).release([1], {"War": "perturbed", "Drama": "no"})
-    assert empty.items == ()
-    assert empty.aggregates == {}
+    assert set(MEpicRec(wider, epsilon=1.0).release([1], levels).aggregates) == {"War", "Drama"}
 
 
 def test_all_categories_no_release(films):

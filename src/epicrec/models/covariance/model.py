@@ -88,7 +88,7 @@ class CovarianceSVD(FactorModel):
             budget = Budget(self.epsilon, self.delta, self.unit, self.noise, self.seed)
             check_memory(ratings.n_items, len(ratings))
             if ratings.n_users > MOST_USERS:
-                raise InputError(f"more than {MOST_USERS:,} users could overflow the sums")
+                ratings = ratings.users_at(np.arange(MOST_USERS))
             release = release_histories if self.feedback == "implicit" else release_ratings
             state, promise = release(ratings, budget, k, self.engine), budget.guarantee()
         vars(self).update(state)

@@ -14,7 +14,14 @@ import numpy as np
 from epicrec.data import Ratings, Scale
 from epicrec.engine import Engine, Integers
 from epicrec.models.covariance.kernel import dense
-from epicrec.models.covariance.statistics import STEPS, ItemEffects, Norm, PairSums, Unit
+from epicrec.models.covariance.statistics import (
+    MOST_USERS,
+    STEPS,
+    ItemEffects,
+    Norm,
+    PairSums,
+    Unit,
+)
 from epicrec.models.factors import history_state, rating_state
 from epicrec.models.spectrum import (
     HISTORY_SAMPLING,
@@ -64,6 +71,7 @@ SECOND_EIGENVALUE = 0.16
 ASSUMES = (
     "the list of items and the rating scale are public",
     "everything else that is published is computed from this model",
+    f"no more than {MOST_USERS:,} people take part",
 )
 
 
@@ -139,7 +147,9 @@ def release_ratings(ratings: Ratings, budget: Budget, k: int, engine: Engine) ->
     rest = 1 - FIRST_SHARE - SECOND_SHARE
     packed, noise = budget.measure(pairs, rest, engine(pairs, ratings), turn=2)
     sigma = noise / pairs.one
-    reach, variance = _reach(budget.unit, effects, users, packed[-1] * 8 / pairs.one)
+    reach, variance = _reach(
+        budget.unit, effects, users, packed[-1] / (STEPS**2 * pairs.square_weight)
+    )
     matrix = dense(packed, n, np.full(n, pairs.one**-0.5))
     del packed
     spectrum = clearer_spectrum(matrix, reach, sigma, k)

@@ -31,7 +31,8 @@ EFFECT_BITS = 30
 PAIR_BITS = {("rating", 2): 27, ("user", 2): 33, ("rating", 1): 33, ("user", 1): 40}
 """b in the weights ⌊2ᵇ/‖v‖⌋ (rating level) and ⌊2ᵇ/‖v‖²⌋ (user level) of a user's v vᵀ."""
 MOST_USERS = 1 << 22
-"""A user adds at most 2**40 to an entry, so this many cannot reach 2**62."""
+"""A user adds at most 2**40 to an entry, so this many cannot reach 2**62. It is a public bound: who
+comes after it is left out, so that neither an overflow nor an error tells how many there are."""
 
 
 def in_steps(values: npt.NDArray[np.floating], scale: Scale) -> npt.NDArray[np.int16]:
@@ -116,7 +117,9 @@ class PairSums:
     L2 and 2ᵇ/2 in L1.
 
     The last entry, the sum of squared residuals (at the user level of their means), moves by an
-    eighth of 64·2ᵇ or 2ᵇ beside that. All norms are those of the noise: L2 or L1.
+    eighth of 64·2ᵇ or 2ᵇ beside that; by a 256th at the rating level with Laplace noise, whose b is
+    so large that 2³¹ ratings would reach the end of int64 otherwise. All norms are those of the
+    noise: L2 or L1.
     """
 
     unit: Unit
@@ -132,10 +135,18 @@ class PairSums:
         return 1 << bits if self.unit == "user" else STEPS << bits
 
     @property
+    def square_weight(self) -> int:
+        """The weight of a squared residual in the last entry."""
+        bits = PAIR_BITS[self.unit, self.norm]
+        if self.unit == "user":
+            return 1 << (bits - 15)
+        return 1 << (bits - (14 if self.norm == 1 else 9))
+
+    @property
     def sensitivity(self) -> Fraction:
         """In this norm, over adding or removing one unit."""
         one, n = Fraction(self.one), len(self.levels)
-        square = one / 8 if self.scale else Fraction(0)
+        square = Fraction(STEPS**2 * self.square_weight) if self.scale else Fraction(0)
         if self.unit == "user":
             return one / 2 + square if self.norm == 1 else root(one**2 / 2 + square**2)
         if self.norm == 1:
@@ -158,7 +169,7 @@ class PairSums:
         residuals = self.residuals(part)
         bits = PAIR_BITS[self.unit, self.norm]
         weights, square = _user_weights(
-            part.indptr, residuals, self.unit == "user", self.norm == 1, bits
+            part.indptr, residuals, self.unit == "user", self.norm == 1, bits, self.square_weight
         )
         out = pair_sums(part, residuals, weights, extra=1 if self.scale else 0)
         if self.scale:
@@ -227,7 +238,12 @@ def _item_effects(
 
 @numba.njit(cache=True, nogil=True)
 def _user_weights(
-    indptr: Integers, residuals: npt.NDArray[np.int8], by_user: bool, norm_1: bool, bits: int
+    indptr: Integers,
+    residuals: npt.NDArray[np.int8],
+    by_user: bool,
+    norm_1: bool,
+    bits: int,
+    square_weight: int,
 ) -> tuple[Integers, int]:
     """Each user's q, and the sum of squares with its weight."""
     one = 1 << bits
@@ -246,9 +262,9 @@ def _user_weights(
         if by_user:
             low = STEPS * STEPS
             weights[user] = one // max(size * size if norm_1 else square, low)
-            squares += (square // (stop - start)) * (one >> 15)
+            squares += (square // (stop - start)) * square_weight
         else:
-            squares += square * (one >> 9)
+            squares += square * square_weight
             if norm_1:
                 weights[user] = one // max(size, STEPS)
             else:

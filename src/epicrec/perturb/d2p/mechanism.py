@@ -19,7 +19,7 @@ from epicrec.perturb.d2p.correction import AlterEgos
 from epicrec.perturb.d2p.groups import GROUPS_VERSION
 from epicrec.perturb.d2p.law import channel_guarantee, make_channel
 from epicrec.perturb.d2p.substitution import Channel
-from epicrec.perturb.levels import NO, PERTURBED, Level, Levels, parse_levels, withheld_in, without
+from epicrec.perturb.levels import NO, PERTURBED, Level, Levels, parse_levels, withheld
 from epicrec.privacy import Guarantee
 
 
@@ -91,32 +91,34 @@ class D2P(Perturber):
         (and `rating`).
 
         Items outside the catalogue, or of a category with "no release", are not released; all
-        others are replaced, whatever their level.
+        others are replaced, whatever their level, by items of the whole catalogue.
         """
         started = perf_counter()
-        own = self._at(levels)
-        items, ratings = own._events(history)
+        items, ratings = self._events(history, levels)
         seed = self.seed if seed is None else seed
-        substitutes = own.channel.draw(items, seed=seed)
+        substitutes = self.channel.draw(items, seed=seed)
         sent, which, times = np.unique(substitutes, return_inverse=True, return_counts=True)
         means = None if ratings is None else np.bincount(which, ratings, len(sent)) / times
         return Release(
             method=self.method,
-            items=tuple(own.catalogue.item_ids[sent].tolist()),
+            items=tuple(self.catalogue.item_ids[sent].tolist()),
             counts=tuple(times.tolist()),
             ratings=None if means is None else tuple(means.tolist()),
-            guarantee=replace(own, seed=seed).guarantee,
-            settings=own.settings,
+            guarantee=replace(self, seed=seed).guarantee,
+            settings=self.settings,
             seconds=perf_counter() - started,
         )
 
     def budget(self, levels: Levels = PERTURBED) -> float:
-        return self._at(levels).guarantee.epsilon
+        parse_levels(levels, self.catalogue.categories)
+        return self.guarantee.epsilon
 
     def treatment(self, item_ids: Any, levels: Levels = PERTURBED) -> list[Level]:
         """Everything in the catalogue is replaced, but for what is withheld."""
-        known = self._at(levels).catalogue.positions(item_ids_of(item_ids)) >= 0
-        return [PERTURBED if here else NO for here in known]
+        at = self.catalogue.positions(item_ids_of(item_ids))
+        chosen = parse_levels(levels, self.catalogue.categories)
+        kept = (at >= 0) & ~withheld(self.catalogue, chosen)[at]
+        return [PERTURBED if here else NO for here in kept]
 
     @classmethod
     def odds(cls, release: Release, item_id: Any, catalogue: Catalogue) -> Odds:
@@ -124,22 +126,20 @@ class D2P(Perturber):
         known = catalogue.positions([item_id])[0] >= 0
         return odds_of(release.guarantee.epsilon if known else 0.0)
 
-    def _at(self, levels: Levels) -> D2P:
-        """The same over the part of the catalogue that is not withheld at these levels."""
+    def _events(
+        self, history: Any, levels: Levels
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
+        """The distinct items of a history to be replaced, in order; their ratings where carried."""
         if not isinstance(self.catalogue, Catalogue):
             raise InputError(
                 f"catalogue must be a Catalogue, not a {type(self.catalogue).__name__}"
             )
-        withheld = withheld_in(parse_levels(levels, self.catalogue.categories))
-        return replace(self, catalogue=without(self.catalogue, withheld)) if withheld else self
-
-    def _events(self, history: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
-        """The distinct known items of a history, in order, and their ratings where carried."""
+        chosen = parse_levels(levels, self.catalogue.categories)
         at = self.catalogue.positions(item_ids_of(history))
         items, first = np.unique(at, return_index=True)
-        first = first[items >= 0]
-        ratings = _ratings_of(history, len(at))[first] if self.carry_ratings else None
-        return items[items >= 0].astype(np.int64), ratings
+        kept = (items >= 0) & ~withheld(self.catalogue, chosen)[items]
+        ratings = _ratings_of(history, len(at))[first[kept]] if self.carry_ratings else None
+        return items[kept].astype(np.int64), ratings
 
     @property
     def _made(self) -> tuple[Channel, dict[str, Any]]:

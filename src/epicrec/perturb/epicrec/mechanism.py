@@ -37,7 +37,9 @@ from epicrec.perturb.levels import (
     Levels,
     parse_level,
     parse_levels,
+    public_levels,
     treatments,
+    withheld,
 )
 from epicrec.privacy import Guarantee, discrete_laplace
 
@@ -94,9 +96,11 @@ class _EpicRec(Perturber):
         seed = self.seed if seed is None else seed
         rng = np.random.default_rng(secrets.randbits(128) if seed is None else seed)
         chosen = self._levels(levels)
-        plan = plan_for(self.catalogue, chosen, as_published=self.as_published)
+        plan = self._plan(chosen)
         items = self.catalogue.positions(item_ids_of(history))
         items = np.unique(items[items >= 0])
+        if not self.as_published:
+            items = items[~withheld(self.catalogue, chosen)[items]]
         clear = items[plan.clear[items]]
         drawn = self._perturbed(plan, items, rng, seed) if len(plan.noisy) else _Drawn(clear[:0])
         sent = np.union1d(drawn.items, clear)
@@ -122,17 +126,24 @@ class _EpicRec(Perturber):
         The quantified one is the same every time unless a `seed` asks for another search.
         """
         self._check()
-        plan = plan_for(self.catalogue, self._levels(levels), as_published=self.as_published)
-        return self._budget(plan, seed)
+        return self._budget(self._plan(self._levels(levels)), seed)
 
     def treatment(self, item_ids: Any, levels: Levels = PERTURBED) -> list[Level]:
         """What happens to each item at these levels; "no release" also outside the catalogue."""
         self._check()
-        plan = plan_for(self.catalogue, self._levels(levels), as_published=self.as_published)
+        chosen = self._levels(levels)
+        plan = self._plan(chosen)
         at = self.catalogue.positions(item_ids_of(item_ids))
         known = at >= 0
+        if not self.as_published:
+            known = known & ~withheld(self.catalogue, chosen)[at]
         clear, counted = known & plan.clear[at], known & plan.counted[at]
         return [ALL if c else PERTURBED if p else NO for c, p in zip(clear, counted, strict=True)]
+
+    def _plan(self, levels: dict[str, Level]) -> Plan:
+        """What is public about a release at these levels."""
+        public = levels if self.as_published else public_levels(levels)
+        return plan_for(self.catalogue, public, as_published=self.as_published)
 
     @classmethod
     def odds(cls, release: Release, item_id: Any, catalogue: Catalogue) -> Odds:
@@ -273,7 +284,9 @@ class MEpicRec(_EpicRec):
     """M-EpicRec (section 5): a level for each category; the strictest of an item's levels wins.
 
     Sound where the paper is not: an item with a "no release" category enters no total, one with a
-    "perturbed release" category enters noisy totals only, and no exact total is ever used.
+    "perturbed release" category enters noisy totals only, and no exact total is ever used. A
+    category with "no release" is noised like one that was never watched, so that no release tells
+    that it is withheld: made-up items of it may be sent.
 
     >>> from epicrec.data import Catalogue
     >>> films = Catalogue.from_columns([1, 2, 3], ["A", "B", "C"], ["Crime", "Crime|War", "War"])
