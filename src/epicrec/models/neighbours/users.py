@@ -87,8 +87,10 @@ class _UserBased(Recommender):
 
 
 class Pcc(_UserBased):
-    """All users as neighbours, weighted by Pearson's correlation over common items (Breese et al.,
-    equation 1), with each user's mean taken over all their ratings."""
+    """All users as neighbours, weighted by Pearson's correlation over common items.
+
+    Breese et al., equation 1, with each user's mean taken over all their ratings.
+    """
 
     def __init__(self) -> None:
         pass
@@ -111,8 +113,11 @@ class Cos(_UserBased):
 
 
 class UserKNN(_UserBased):
-    """The k nearest users by the cosine of their centred ratings, shrunk by the number of common
-    items. Implicit: `score_i = Σ_u w_au` over the neighbours u who have seen i."""
+    """The k nearest users by the cosine of their centred ratings.
+
+    It is shrunk by the number of common items. Implicit: `score_i = Σ_u w_au` over the neighbours u
+    who have seen i.
+    """
 
     def __init__(
         self,
