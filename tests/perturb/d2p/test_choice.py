@@ -1,6 +1,7 @@
 """The inverse problem: all of ε is used, and the best of the candidates is taken."""
 
 import numpy as np
+import pytest
 
 from epicrec.data import Catalogue
 from epicrec.perturb.d2p.choice import choose, expected_utility
@@ -30,3 +31,11 @@ def test_a_catalogue_without_features_is_enough() -> None:
     chosen = choose(no_features(np.arange(100)), 1.0)
     assert 0 < chosen.p < 1
     assert D2P(no_features(np.arange(100)), epsilon=1.0).release([3, 5, 7]).guarantee.epsilon <= 1
+
+
+def test_utility_is_a_share_of_what_sets_items_apart() -> None:
+    """Alike items, 50 events each: all but 1 in 51 is learned where every item is sent as it is;
+    where anything is sent for anything, only how many there are, one direction of a hundred."""
+    items = no_features(np.arange(100))
+    assert expected_utility(items, 0.0, 0.0, 1.0, 1) == pytest.approx(50 / 51)
+    assert expected_utility(items, 1.0, 0.0, 1.0, 1) == pytest.approx(50 / 51 / 100)

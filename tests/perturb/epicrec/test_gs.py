@@ -98,3 +98,10 @@ def test_with_much_noise_everything_is_one_group():
 def test_an_empty_history():
     found = gs_totals(np.zeros((0, 4), np.uint8), 1.0, 3, np.random.default_rng(0), 2)
     assert found.shape == (4,)
+
+
+def test_a_lone_large_total_is_not_smoothed_away():
+    """Two small ones would do as a group, but groups begin with the largest."""
+    member = np.eye(3, dtype=np.uint8)[[0] * 1000 + [1] * 2 + [2]]
+    for seed in range(20):
+        assert gs_totals(member, 1.0, 3, np.random.default_rng(seed), 2 * seed)[0] > 900
