@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from epicrec.data import Ratings
 from epicrec.errors import InputError
 from epicrec.models import Recommender, load
-from epicrec.models.after_dpi import DPIAvg, DPICos, DPIPcc, DPISvd
+from epicrec.models.after_dpi import DPIAvg, DPICos, DPIPcc, DPISvd, ReleasedRatings
 from epicrec.models.yang import (
     DPMAvg,
     DPMCos,
@@ -110,22 +111,39 @@ def test_a_rating_is_drawn_once(viewers: Ratings) -> None:
     assert np.array_equal(first, second)
 
 
-def test_a_new_history_is_altered_too(viewers: Ratings) -> None:
+def test_a_new_history_is_released_once(viewers: Ratings) -> None:
+    """Sixty answers to the same raw history would average its noise away."""
     model = DPIAvg(epsilon=0.5).fit(viewers.users_at(np.arange(200)))
     new = viewers.users_at(np.arange(200, 300))
-    seen = model._histories_of(new)
-    assert np.array_equal(seen.items, new.items)
-    assert (seen.values != new.values).mean() > 0.5
+    with pytest.raises(InputError, match="not released yet"):
+        model.recommend(new)
+    with pytest.raises(InputError, match="not released yet"):
+        model.predict(new, histories=new)
+    released = model.released(new)
+    assert np.array_equal(released.items, new.items)
+    assert (released.values != new.values).mean() > 0.5
+    answers = [model.predict(new, histories=released)["score"].to_numpy() for _ in range(3)]
+    assert all(np.array_equal(answer, answers[0]) for answer in answers)
+    again = model.released(new, before=released)
+    assert np.array_equal(again.values, released.values), "what was released stays"
 
 
-def test_a_new_rating_of_a_known_user_is_altered(viewers: Ratings) -> None:
+def test_changed_and_added_ratings_keep_what_was_released(viewers: Ratings, tmp_path: Any) -> None:
     known = viewers.users_at(np.arange(50))
-    half = known.select(known.items % 2 == 0)
-    model = DPIAvg(epsilon=0.5).fit(half)
-    seen = model._histories_of(known)
     old = known.items % 2 == 0
-    assert np.array_equal(seen.values[old], model.histories_.values)
-    assert (seen.values[~old] != known.values[~old]).mean() > 0.5
+    model = DPIAvg(epsilon=0.5).fit(known.select(old))
+    fitted = model.histories_.values
+    released = model.released(known)
+    assert np.array_equal(released.values[old], fitted)
+    assert (released.values[~old] != known.values[~old]).mean() > 0.5
+    released.save(tmp_path)
+    kept = ReleasedRatings.open(tmp_path)
+    changed = replace(known, values=6 - known.values)
+    assert np.array_equal(model.released(changed, before=kept).values, released.values)
+    model.fit(changed.select(old))
+    assert np.array_equal(model.histories_.values, fitted), "fitting again draws what is new"
+    model.fit(kept)
+    assert np.array_equal(model.histories_.values, released.values), "and nothing of a release"
 
 
 def test_hiding_existence_keeps_what_was_released(viewers: Ratings) -> None:
@@ -135,7 +153,11 @@ def test_hiding_existence_keeps_what_was_released(viewers: Ratings) -> None:
     again = model._histories_of(viewers.users_at(np.arange(5)))
     assert np.array_equal(again.items, model.histories_.users_at(np.arange(5)).items)
     new = pa.table({"user_id": ["new"] * 2, "item_id": viewers.item_ids[:2], "rating": [5.0, 1.0]})
-    assert len(model._histories_of(new)) > 20
+    with pytest.raises(InputError, match="not released yet"):
+        model.recommend(new)
+    released = model.released(Ratings.from_frame(new, scale=viewers.scale))
+    assert len(released) > 20
+    assert model.recommend(released).equals(model.recommend(released))
 
 
 def _cells(ratings: Ratings) -> np.ndarray:

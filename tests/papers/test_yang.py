@@ -12,6 +12,7 @@ from epicrec.errors import InputError
 from epicrec.evaluate.audits import audit_yang
 from epicrec.evaluate.four_blocks import evaluate_yang, reduced, yang_blocks
 from epicrec.models import private_bias
+from epicrec.models.after_dpi import ReleasedRatings
 from epicrec.models.private_bias import PrivateBias
 from epicrec.papers.yang import PAPER_SIZES, noise_table, reproduce
 from epicrec.perturb.dpi import codes
@@ -77,7 +78,11 @@ def test_active_users_are_altered_after_dpi(
     lost = evaluate_yang("dpi-avg", watched, epsilon=0.01, seeds=1).metrics["mae"]
     own = evaluate_yang("avg", watched, epsilon=0.01, seeds=1).metrics["mae"]
     assert own < lost
-    monkeypatch.setattr("epicrec.models.after_dpi._AfterDPI._through_mechanism", lambda _, h: h)
+
+    def as_it_is(_: object, histories: Ratings) -> ReleasedRatings:
+        return ReleasedRatings(**vars(histories))
+
+    monkeypatch.setattr("epicrec.models.after_dpi._AfterDPI.released", as_it_is)
     assert evaluate_yang("dpi-avg", watched, epsilon=0.01, seeds=1).metrics["mae"] < lost - 0.05
 
 

@@ -165,7 +165,11 @@ def fit(
 def recommend(
     model: Annotated[Path, typer.Argument(help="A model that 'epicrec fit' wrote.")],
     history: Annotated[
-        Path, typer.Option("--history", help="A CSV with item_id and, for ratings, rating.")
+        Path,
+        typer.Option(
+            "--history",
+            help="A CSV with item_id and, for ratings, rating; or a release as JSON.",
+        ),
     ],
     n: Annotated[int, typer.Option("-n", help="How many items.")] = 10,
     category: Annotated[str | None, typer.Option(help="Only items of this category.")] = None,
@@ -175,17 +179,12 @@ def recommend(
     as_json: Json = False,
 ) -> None:
     """Rank items for one history with a saved model. The history stays on this machine."""
-    import pyarrow as pa
-
     from epicrec.data import Catalogue
-    from epicrec.data.formats import read_ratings_table
     from epicrec.models import load
 
     fitted = load(model)
     items: Catalogue = load_items(catalogue)
-    seen = read_ratings_table(history)
-    if "user_id" not in seen.column_names:
-        seen = seen.append_column("user_id", pa.array([0] * len(seen)))
+    seen = _read_history(history, fitted)
     allowed = None
     if category is not None:
         if category not in items.categories:
@@ -210,3 +209,25 @@ def recommend(
         out.print(f"Guarantee to the people the model was learned from: {fitted.guarantee}")
 
     show(result, as_json, plain)
+
+
+def _read_history(path: Path, model: Any) -> Any:
+    """One person's table, or a release that `epicrec perturb --json` printed, used as it is."""
+    import pyarrow as pa
+
+    from epicrec.data.formats import read_ratings_table
+    from epicrec.models.after_dpi import ReleasedRatings
+    from epicrec.perturb import Release
+
+    if path.suffix != ".json":
+        table = read_ratings_table(path)
+        if "user_id" in table.column_names:
+            return table
+        return table.append_column("user_id", pa.array([0] * len(table)))
+    try:
+        release = Release.from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error}; give a file that is there") from error
+    columns = {"user_id": [0] * len(release.items), "item_id": list(release.items)}
+    rated = {} if release.ratings is None else {"rating": list(release.ratings)}
+    return ReleasedRatings.from_table(pa.table(columns | rated), scale=model.scale_)

@@ -116,6 +116,8 @@ def _measure(model: Recommender, blocks: Blocks) -> tuple[dict[str, float], dict
     start = time.perf_counter()
     model.fit(blocks.others)
     fitted = time.perf_counter()
-    scores = model.predict(blocks.asked, histories=blocks.histories)["score"].to_numpy()
+    scores = model.predict(blocks.asked, histories=model.released(blocks.histories))[
+        "score"
+    ].to_numpy()
     seconds = {"fit": fitted - start, "predict": time.perf_counter() - fitted}
     return rating_metrics(scores, blocks.asked.values), seconds

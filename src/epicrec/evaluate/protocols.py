@@ -61,7 +61,7 @@ def evaluate_rating(
     start = time.perf_counter()
     model.fit(train)
     fitted = time.perf_counter()
-    predicted = model.predict(test, histories=train)["score"].to_numpy()
+    predicted = model.predict(test, histories=model.released(train))["score"].to_numpy()
     seconds = {"fit": fitted - start, "predict": time.perf_counter() - fitted}
     return rating_metrics(predicted, test.values), seconds
 
@@ -97,7 +97,7 @@ def evaluate_topn(
     fitted = time.perf_counter()
     if max_users is not None and len(judged) > max_users:
         judged = np.sort(np.random.default_rng(seed).choice(judged, max_users, replace=False))
-    lists = model.recommend(train.users_at(judged), n=n)
+    lists = model.recommend(model.released(train.users_at(judged)), n=n)
     seconds = {"fit": fitted - start, "predict": time.perf_counter() - fitted}
     asked = held.users_at(judged)
     metrics = list_metrics(

@@ -22,14 +22,20 @@ from epicrec.privacy import Guarantee
 from epicrec.seeds import derived
 
 
+class ReleasedRatings(Ratings):
+    """Ratings that were altered once, with everybody's own id, to be used as they are ever after;
+    `save` and `open` keep them."""
+
+
 class _AfterDPI(Recommender):
     """Alter every rating (Yang et al. 2019, section 3.1), then run an ordinary recommender.
 
     All that the recommender sees went through `DPI` (unit "rating value", change one) or, with the
     unit "rating", through `HidingDPI` (add or remove one): it and its predictions are
-    post-processing, and the guarantee is that of the mechanism. Histories in a call go the same
-    way. A rating that was released in `fit` keeps its released value, because a second draw would
-    cost ε again; a new one is drawn in the call.
+    post-processing, and the guarantee is that of the mechanism. Histories in a call must have been
+    released too, once and for all: whoever draws anew at every call averages the noise away. A
+    rating that was released in `fit` keeps its released value; others are drawn once by `released`,
+    whose answer the caller keeps and asks with.
 
     `debias` undoes the clamp and shrinks by the known noise before the recommender looks
     (`Restoring`); False is the paper's way. `fakes` goes with the unit "rating".
@@ -40,6 +46,8 @@ class _AfterDPI(Recommender):
 
     inner: Recommender
     restoring: Restoring
+    _memory: ReleasedRatings | None = None
+    """What was released so far: fitting again draws what is new."""
     released_users_: npt.NDArray[Any]
     released_indptr_: npt.NDArray[np.int64]
     released_items_: npt.NDArray[np.int32]
@@ -80,7 +88,10 @@ class _AfterDPI(Recommender):
         return self.scale_
 
     def _fit(self, ratings: Ratings) -> None:
-        released = self._mechanism().alter(ratings)
+        released = ratings
+        if not isinstance(ratings, ReleasedRatings):
+            released = self._drawn(ratings, [self._memory], self._mechanism())
+        self._memory = released
         self.histories_ = released  # the true ratings are not kept
         self.released_users_ = released.user_ids
         self.released_indptr_, self.released_items_ = released.indptr, released.items
@@ -96,8 +107,8 @@ class _AfterDPI(Recommender):
     def _make_inner(self) -> Recommender:
         raise NotImplementedError
 
-    def _released(self) -> Ratings:
-        return Ratings(
+    def _released(self) -> ReleasedRatings:
+        return ReleasedRatings(
             self.released_users_, self.item_ids_, self.released_indptr_,
             self.released_items_, self.released_values_, self._scale,
         )  # fmt: skip
@@ -105,25 +116,64 @@ class _AfterDPI(Recommender):
     def _restored(self, released: Ratings) -> Ratings:
         return self.restoring.apply(released) if self.debias else released
 
+    def released(
+        self, histories: Ratings, *, before: ReleasedRatings | None = None
+    ) -> ReleasedRatings:
+        """Histories as devices release them: drawn once, here. Keep what comes out, ask with it,
+        and give it back as `before` when ratings are added: what was released, in `fit` or before,
+        keeps its value, also where the rating has changed since.
+        """
+        self._check_fitted()
+        mechanism = self._mechanism(seed=derived(self.seed, "call"))
+        own = histories.with_items(self.item_ids_)
+        return self._drawn(own, [self._released(), before], mechanism)
+
+    def _drawn(
+        self,
+        ratings: Ratings,
+        memories: list[ReleasedRatings | None],
+        mechanism: DPI | HidingDPI,
+    ) -> ReleasedRatings:
+        """Released ratings of the same users: those of the memories as they are, others drawn."""
+        drawn = mechanism.alter(ratings)
+        for memory in memories:
+            if memory is None or not len(memory):
+                continue
+            memory = memory.with_items(drawn.item_ids)
+            if self.unit == "rating value":
+                at = cells_in(memory, drawn)
+                values = np.where(at >= 0, memory.values[at], drawn.values)
+                drawn = replace(drawn, values=values.astype(np.float32))
+            else:  # every cell of a known user was answered, sent or not
+                known = find(memory.user_ids, ratings.user_ids)
+                rows = np.where(known >= 0, known, memory.n_users + np.arange(ratings.n_users))
+                drawn = stacked(memory, drawn).users_at(rows)
+        return ReleasedRatings(
+            ratings.user_ids, drawn.item_ids, drawn.indptr, drawn.items, drawn.values, drawn.scale
+        )
+
     def _histories_of(self, users: Any) -> Ratings:
-        """Known users as they were released; histories in the call through the mechanism."""
+        """Known users, and histories all of whose ratings were released."""
         histories = super()._histories_of(users)
         ids = isinstance(users, list | tuple | np.ndarray | pa.Array | pa.ChunkedArray)
-        if not ids and not np.isscalar(users):
-            histories = self._through_mechanism(histories)
+        if not ids and not np.isscalar(users) and not isinstance(histories, ReleasedRatings):
+            histories = self._as_fitted(histories)
         return self._restored(histories)
 
-    def _through_mechanism(self, histories: Ratings) -> Ratings:
+    def _as_fitted(self, histories: Ratings) -> Ratings:
+        """Raw histories with the values that `fit` released; what it did not know is refused."""
         released = self._released()
-        seed = derived(self.seed, "call")
-        drawn = self._mechanism(seed=seed).alter(histories)
-        if self.unit == "rating value":
-            at = cells_in(released, drawn)
-            values = np.where(at >= 0, released.values[at], drawn.values)
-            return replace(drawn, values=values.astype(np.float32))
         known = find(released.user_ids, histories.user_ids)
-        return stacked(released, drawn).users_at(
-            np.where(known >= 0, known, released.n_users + np.arange(drawn.n_users))
+        cells = cells_in(released, histories)
+        if self.unit == "rating value" and (cells >= 0).all():
+            values = released.values[cells] if len(cells) else histories.values
+            return replace(histories, values=values)
+        if self.unit == "rating" and (known >= 0).all():
+            return released.users_at(known)
+        raise InputError(
+            "this history holds ratings that were not released yet, and drawing them at every call "
+            "would average the noise away: draw them once with released(history), or epicrec "
+            "perturb dpi, keep what comes out, and ask with that"
         )
 
     def _scores(self, histories: Ratings) -> Floats:
@@ -134,6 +184,7 @@ class _AfterDPI(Recommender):
 
     def _restore(self, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
         super()._restore(meta, arrays)
+        self._memory = self._released()
         self._fit_inner()  # a function of what was released, so it need not be in the file
         return self
 

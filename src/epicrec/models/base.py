@@ -93,6 +93,11 @@ class Recommender(ABC):
         self._fit(ratings)
         return self
 
+    def released(self, histories: Ratings) -> Ratings:
+        """Histories as this model may be asked with them: as they are, unless it scores only what
+        was released. Those are drawn once, here, and the caller keeps what comes out."""
+        return histories
+
     def predict(self, pairs: Any, *, histories: Any = None) -> pa.Table:
         """`user_id, item_id, score` for each row of `pairs` (a table, or Ratings), in its order.
 
