@@ -88,8 +88,9 @@ class _AfterDPI(Recommender):
         return self.scale_
 
     def _fit(self, ratings: Ratings) -> None:
-        released = ratings
-        if not isinstance(ratings, ReleasedRatings):
+        if isinstance(ratings, ReleasedRatings):
+            released = ratings
+        else:
             released = self._drawn(ratings, [self._memory], self._mechanism())
         self._memory = released
         self.histories_ = released  # the true ratings are not kept
