@@ -1,0 +1,68 @@
+"""Work: which film, series or game an entry of a catalogue is, whatever list it stands in.
+
+Lists number the same film differently, and none of the numbers is in all of them. So a work has
+several names, and two entries are the same work where they share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from epicrec.client.sources.titles import compact, normalise
+from epicrec.data import Catalogue
+
+FILM = "film"
+
+
+def work_ids(
+    title: str,
+    year: int | None,
+    *,
+    kind: str = FILM,
+    imdb_id: str | None = None,
+    tmdb_id: str | None = None,
+    alternatives: Iterable[str] = (),
+) -> frozenset[str]:
+    """The names of a work: its numbers at IMDb and TMDB, and each title with its year and kind.
+
+    Lists disagree about the year by one, so the years beside it are names too: of works that share
+    only such a name one is taken for the other, which withholds a film and never counts one twice.
+
+    >>> heat = work_ids("Heat", 1995)
+    >>> bool(heat & work_ids("HEAT", 1996, imdb_id="tt0113277")), heat & work_ids("Heat", 1986)
+    (True, frozenset())
+    """
+    names = {f"imdb {imdb_id}"} if imdb_id else set()
+    if tmdb_id:
+        names.add(f"tmdb {kind} {tmdb_id}")
+    titles = {compact(normalise(name)) for name in (title, *alternatives)} - {""}
+    years = (year, year + 1) if year else (0,)
+    return frozenset(names | {f"{kind} {name} {y}" for name in titles for y in years})
+
+
+def works_of(catalogue: Catalogue, item_id: str) -> frozenset[str]:
+    """The names of an item of a catalogue; its id alone where the catalogue has no title of it."""
+    at = int(catalogue.positions([item_id])[0])
+    if at < 0 or not str(catalogue.titles[at]).strip():
+        return frozenset({unknown(item_id)})
+    found = work_ids(
+        str(catalogue.titles[at]),
+        int(catalogue.years[at]) or None,
+        imdb_id=_column(catalogue, "imdb_id", at),
+        tmdb_id=_column(catalogue, "tmdb_id", at),
+        alternatives=(_column(catalogue, "alternatives", at) or "").split("|"),
+    )
+    return found or frozenset({unknown(item_id)})
+
+
+def unknown(item_id: str) -> str:
+    """The name of an item of which nothing is known but its id in some list."""
+    return f"item {item_id}"
+
+
+def _column(catalogue: Catalogue, name: str, at: int) -> str | None:
+    if catalogue.extra is None or name not in catalogue.extra.column_names:
+        return None
+    value: Any = catalogue.extra[name][at].as_py()
+    return None if value is None else str(value)
