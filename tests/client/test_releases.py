@@ -11,19 +11,21 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.stats import mannwhitneyu
 
 from client.conftest import Served
 from epicrec.client.choice import D2P_NAME, Choice
 from epicrec.client.device import Device
 from epicrec.client.learned import category_views, title_odds
-from epicrec.client.releases import MOMENT, Releases
+from epicrec.client.releases import CHOSEN_MOMENT, MOMENT, Releases
 from epicrec.client.remote import Remote, RemoteError
-from epicrec.client.schedule import due, run_due, set_schedule
+from epicrec.client.schedule import next_moment, run_due, set_schedule
 from epicrec.client.store import PLAIN, Store
 from epicrec.data import Catalogue
 from epicrec.errors import BudgetExceededError, InputError
@@ -49,7 +51,8 @@ def test_recorded_before_it_is_seen_and_sent_as_it_is(device: Device, served: Se
     entries = device.ledger.entries()
     assert [entry.about for entry in entries] == [f"release {stored.id}: m-epicrec, with noise"]
     assert not [r for r in served.seen if r.method == "PUT"], "nothing is sent by drawing"
-    device.send(stored.id)
+    assert served.seen == [], "and nothing is asked"
+    stored = device.send(stored.id)
     puts = [r for r in served.seen if r.method == "PUT"]
     assert [r.content for r in puts] == [stored.payload]
     rows = json.loads(stored.payload)
@@ -58,10 +61,25 @@ def test_recorded_before_it_is_seen_and_sent_as_it_is(device: Device, served: Se
     assert {row.ItemId for row in served.held(device)} == set(stored.release.items)
 
 
-def test_resending_costs_nothing_and_changes_nothing(device: Device, served: Served) -> None:
+def test_what_did_not_arrive_is_sent_again_and_what_arrived_is_not(
+    device: Device, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device.example()
     stored = device.draw()
-    for _ in range(3):
+    put = Remote.put_feedback
+
+    def lose_the_answer(self: Remote, payload: bytes) -> None:
+        put(self, payload)
+        raise RemoteError("the line broke")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Remote, "put_feedback", lose_the_answer)
+        for _ in range(2):
+            with pytest.raises(RemoteError):
+                device.send(stored.id)
+    device.send(stored.id)
+    assert len({r.content for r in served.seen if r.method == "PUT"}) == 1, "the same bytes"
+    with pytest.raises(InputError, match="arrived"):
         device.send(stored.id)
     assert len(device.ledger.entries()) == 1
     assert len(served.held(device)) == len(stored.release.items)
@@ -84,11 +102,49 @@ def test_each_film_enters_one_draw(device: Device, films: Catalogue) -> None:
 
 def test_two_draws_at_once_share_no_film(device: Device) -> None:
     device.example()
-    device.accounts.registered()
     with ThreadPoolExecutor(4) as pool:
         drawn = list(pool.map(lambda _: device.draw().id, range(4)))
-    assert len(set(drawn)) == 1
-    assert len(device.ledger.entries()) == 1
+    assert len(set(drawn)) == len(device.ledger.entries()) == 4
+    with device.store.reading() as db:
+        works = [row[0] for row in db.execute("SELECT work FROM counted")]
+    assert len(works) == len(set(works)), "each film entered one of them"
+    one = device.releases.get(drawn[0]).release.guarantee.epsilon
+    assert device.ledger.total()["item"].epsilon == pytest.approx(one)
+
+
+def test_every_draw_is_drawn(device: Device) -> None:
+    """Whether something new was watched shows neither in whether a draw happens nor in its films:
+    a device that returned the last release where nothing is new would tell."""
+    device.example()
+    releases = [device.draw() for _ in range(4)]
+    assert device.outlook().nothing_new
+    assert len({stored.id for stored in releases}) == 4
+    assert len({stored.release.items for stored in releases}) == 4
+    assert all(stored.release.items for stored in releases[1:]), "also about no film"
+    one = releases[0].release.guarantee.epsilon
+    assert device.ledger.total()["item"].epsilon == pytest.approx(one), "batches share no film"
+
+
+def test_a_moment_of_ones_own_is_said_in_the_guarantee(device: Device) -> None:
+    device.example()
+    by_hand, by_plan = device.draw(), device.draw(scheduled=True)
+    assert CHOSEN_MOMENT in by_hand.release.guarantee.assumes
+    assert CHOSEN_MOMENT not in by_plan.release.guarantee.assumes
+    device.send(by_plan.id, scheduled=True)
+    assert CHOSEN_MOMENT not in device.releases.get(by_plan.id).release.guarantee.assumes
+    late = device.draw(scheduled=True)
+    sent = device.send(late.id)
+    assert CHOSEN_MOMENT in sent.release.guarantee.assumes
+    noted = [e for e in device.ledger.entries() if CHOSEN_MOMENT in e.guarantee.assumes]
+    assert {e.about.split()[1].rstrip(":") for e in noted} == {by_hand.id, late.id}
+    assert sent.payload.count(b"ItemId") == len(late.release.items), "the films are the same"
+
+
+def test_d2p_about_no_film_is_empty_and_says_so(device: Device) -> None:
+    device.choose(Choice(mechanism=D2P_NAME))
+    stored = device.draw()
+    assert stored.rows == []
+    assert "how many" in str(stored.release.guarantee).lower()
 
 
 def test_withheld_names_and_titles_leave_nowhere(
@@ -114,6 +170,35 @@ def test_withheld_names_and_titles_leave_nowhere(
     assert {str(i) for i in films.item_ids if f'"{i}"' in said} == drawn
     titles = [films.title_of(i) for i in ids_with(films, "Horror", 10**6)]
     assert not [t for t in titles if len(t) > 4 and t in said]
+
+
+@pytest.mark.parametrize("mechanism", ["epicrec", D2P_NAME])
+def test_one_release_and_ten_do_not_tell_what_is_withheld(
+    tmp_path: Path, served: Served, films: Catalogue, mechanism: str
+) -> None:
+    """Twenty horror films, kept to oneself, against none: by what would arrive, whoever says which
+    of the two it is, from one release or from ten in a row, is right about as often as a coin."""
+    horror, others = set(ids_with(films, "Horror", 10**6)), ids_without(films, "Horror", 30)
+    cases = {
+        "withheld": (sorted(horror)[:20] + others, Choice(exceptions={"Horror": NO})),
+        "never watched": (others, Choice()),
+    }
+    one: dict[str, list[int]] = {}
+    ten: dict[str, list[int]] = {}
+    for case, (watched, choice) in cases.items():
+        one[case], ten[case] = [], []
+        for k in range(30):
+            folder = tmp_path / f"{case} {k}"
+            with closing(Device(folder, films, server=served.url)) as device:
+                device.history.add(watched)
+                device.choose(replace(choice, mechanism=mechanism))
+                sent = [device.draw().rows for _ in range(10 if k < 12 else 1)]
+            found = [sum(row["ItemId"] in horror for row in rows) for rows in sent]
+            one[case].append(found[0])
+            ten[case] += [sum(found)] if k < 12 else []
+    for seen in (one, ten):
+        assert sum(seen["withheld"]) > 0, "as many are made up as for anybody else"
+        assert mannwhitneyu(seen["withheld"], seen["never watched"]).pvalue > 1e-5, seen
 
 
 def test_requests_are_the_same_whatever_is_withheld(
@@ -146,11 +231,18 @@ def test_clear_items_are_disclosed(device: Device, films: Catalogue) -> None:
     assert other.after == other.before
 
 
-def test_no_release_sends_nothing(device: Device) -> None:
+def test_no_release_sends_nothing(device: Device, served: Served) -> None:
     device.choose(Choice(overall=NO))
     device.example()
     assert device.outlook().nothing_new
-    assert device.draw().payload == b"[]"
+    with pytest.raises(InputError, match="keep all of it"):
+        device.draw()
+    set_schedule(device, "weekly")
+    assert run_due(device, datetime.now(UTC) + timedelta(days=8))
+    device.for_you()
+    assert device.releases.all() == []
+    assert {(r.method, r.url.path) for r in served.seen} == {("GET", "/api/model/info")}
+    assert not [r for r in served.seen if "x-api-key" in r.headers]
 
 
 def test_the_limit_refuses_and_forgets_the_draw(device: Device) -> None:
@@ -193,6 +285,9 @@ def test_a_lost_ledger_is_written_again_before_sending(device: Device) -> None:
     device.example()
     stored = device.draw()
     (device.folder / "ledger.jsonl").unlink()
+    device.releases.recover()
+    assert len(device.ledger.entries()) == 1, "also at the next start"
+    (device.folder / "ledger.jsonl").unlink()
     device.send(stored.id)
     assert len(device.ledger.entries()) == 1
 
@@ -215,8 +310,7 @@ def test_an_unreachable_server_leaves_the_release_to_be_sent(
 
 def test_another_account_gets_the_same_films(device: Device, served: Served) -> None:
     device.example()
-    stored = device.draw()
-    device.send(stored.id)
+    stored = device.send(device.draw().id)
     device.accounts.forget()
     with pytest.raises(InputError, match="look at it again"):
         device.send(stored.id)
@@ -228,14 +322,23 @@ def test_another_account_gets_the_same_films(device: Device, served: Served) -> 
 
 
 def test_scheduled_releases(device: Device, films: Catalogue) -> None:
-    moment = datetime.now(UTC)
-    assert not due(device, moment)
-    set_schedule(device, "weekly")
+    moment = datetime.now(UTC).replace(second=0, microsecond=0)
+    assert not run_due(device, moment + timedelta(days=800)), "nothing before the person agreed"
+    first = set()
+    for _ in range(20):
+        set_schedule(device, "weekly")
+        first.add(next_moment(device.store.setting("schedule")))
+    assert len(first) > 10, "drawn at random"
+    assert all(moment <= at <= moment + timedelta(days=8) for at in first if at)
+    start = next_moment(device.store.setting("schedule"))
+    assert start is not None
     device.history.add([str(i) for i in films.item_ids[:10]])
-    assert not run_due(device, moment + timedelta(days=6))
-    assert run_due(device, moment + timedelta(days=8))
-    assert not run_due(device, moment + timedelta(days=9))
-    assert run_due(device, moment + timedelta(days=16)), "also when nothing is new"
+    assert not run_due(device, start - timedelta(minutes=1))
+    assert run_due(device, start + timedelta(days=2)), "the program did not run for two days"
+    assert next_moment(device.store.setting("schedule")) == start + timedelta(days=7)
+    assert not run_due(device, start + timedelta(days=6))
+    assert run_due(device, start + timedelta(days=16)), "also when nothing is new"
+    assert next_moment(device.store.setting("schedule")) == start + timedelta(days=21)
     assert [stored.state for stored in device.releases.all()] == ["sent", "sent"]
     one = device.releases.all()[0].release.guarantee.epsilon
     assert device.ledger.total()["item"].epsilon == pytest.approx(one)
@@ -325,7 +428,7 @@ def live():
     k = device.history.count()
     while True:
         for stored in device.releases.unsent():
-            device.send(stored.id)
+            device.send(stored.id, scheduled=True)
         rows = "\\n".join(f'"{films.titles[j]}",5/31/2024' for j in range(k % 500, k % 500 + 6))
         batch = device.reading.file("netflix.csv", f"Title,Date\\n{rows}".encode(), {})
         if isinstance(batch, int):
@@ -333,7 +436,7 @@ def live():
             say("kept", batch, entered)
         stored = device.draw(scheduled=True)
         say("drawn", stored.id)
-        device.send(stored.id)
+        device.send(stored.id, scheduled=True)
         say("sent", stored.id)
         k += 3
 

@@ -14,7 +14,7 @@ Dial = Callable[..., Remote]
 
 
 class Account(TypedDict):
-    """As it is kept. Id and secret are empty before the first use."""
+    """As it is kept. Id and secret are empty before the first sending and after a deletion."""
 
     url: str
     certificate: str
@@ -43,14 +43,23 @@ class Accounts:
             account["certificate"] = certificate
         self._keep(account)
 
-    def dial(self) -> Remote:
-        """A line to the chosen server, to be closed by the caller."""
-        account = self._chosen()
+    @property
+    def named(self) -> list[Account]:
+        """Those at servers that know this device by a name."""
+        return [account for account in self._known().values() if account["user_id"]]
+
+    def known(self, url: str) -> Account | None:
+        """The account at a server that was chosen before."""
+        return self._known().get(checked_url(url))
+
+    def dial(self, account: Account | None = None) -> Remote:
+        """A line to a server, the chosen one unless told, to be closed by the caller."""
+        account = account or self.chosen()
         return self._dial(account["url"], key=account["secret"], certificate=account["certificate"])
 
     def registered(self) -> Account:
-        """The account, with an id: asked for at the first use, telling the server nothing."""
-        account = self._chosen()
+        """The account, with an id: asked for at the first sending and not before."""
+        account = self.chosen()
         if not account["user_id"]:
             with closing(self.dial()) as remote:
                 given = remote.register()
@@ -59,15 +68,19 @@ class Accounts:
         return account
 
     def forget(self) -> None:
-        """Have the server delete everything it holds of this client."""
-        account = self.current
-        if account is None or not account["user_id"]:
-            return
-        with closing(self.dial()) as remote:
-            remote.forget(account["user_id"])
-        self._keep(account | {"user_id": "", "secret": ""})
+        """Have every server delete what it holds of this device, and give up the names there."""
+        for account in self.named:
+            with closing(self.dial(account)) as remote:
+                remote.forget(account["user_id"])
+            nameless: Account = {**account, "user_id": "", "secret": ""}
+            current = self.current
+            if current is not None and current["url"] == account["url"]:
+                self._keep(nameless)
+            else:
+                self._store.set(servers=self._known() | {account["url"]: nameless})
 
-    def _chosen(self) -> Account:
+    def chosen(self) -> Account:
+        """The account at the chosen server, which there must be."""
         account = self.current
         if account is None:
             raise InputError("no server is chosen; choose one on the server page")

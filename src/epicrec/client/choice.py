@@ -73,6 +73,10 @@ class Choice:
     def perturbs(self, catalogue: Catalogue) -> bool:
         return PERTURBED in self.levels(catalogue).values()
 
+    def sends(self, catalogue: Catalogue) -> bool:
+        """Whether anything may leave at all: not where every category is kept to oneself."""
+        return set(self.levels(catalogue).values()) != {NO}
+
     def epsilon(self, catalogue: Catalogue) -> float:
         """What a release at this choice costs, known before anything is drawn; 0 for nothing."""
         if not self.perturbs(catalogue):

@@ -46,7 +46,7 @@ class Device:
         self.history = History(store)
         self.reading = Reading(self.history, catalogue)
         self.accounts = Accounts(store, dial)
-        self.published = Published(store, folder, self.accounts)
+        self.published = Published(store, folder, self.accounts, self._takes_part)
         self.shelf = Shelf(store, catalogue, self.history, self.accounts, self.published)
         self.job: Job | None = None
         self._drawing = threading.Lock()
@@ -61,10 +61,12 @@ class Device:
     def close(self) -> None:
         self.store.close()
 
-    def erase(self) -> None:
-        """Forget everything here: history, settings, releases, ledger, model."""
+    def erase(self, *, ledger: bool = False) -> None:
+        """Forget history, settings, releases and model; the ledger, which has no titles, only
+        where told: what was spent stays spent."""
         self.store.erase()
-        (self.folder / "ledger.jsonl").unlink(missing_ok=True)
+        if ledger:
+            (self.folder / "ledger.jsonl").unlink(missing_ok=True)
         self.published.erase()
         self.shelf.forget()
 
@@ -109,34 +111,50 @@ class Device:
         return self.releases.outlook(self.catalogue, self.history.items(), self.choice)
 
     def draw(self, *, everything: bool = False, scheduled: bool = False) -> Stored:
-        """Draw, record, and only then show. See `Releases.draw`.
+        """Draw, record, and only then show. See `Releases.draw`. Nothing is asked of the server.
 
-        One at a time, so that no film enters two draws. Where nothing is new the last release
-        stands, except at scheduled times: these do not depend on the history.
+        One at a time, so that no film enters two draws. It draws also where nothing is new, so
+        that what is sent does not tell whether something was watched. Unless it is `scheduled`, the
+        guarantee says that the person chose the moment.
         """
-        user_id = self.accounts.registered()["user_id"]
+        account = self.accounts.chosen()
         with self._drawing:
-            latest = self.releases.latest()
-            if latest and not everything and not scheduled and self.outlook().nothing_new:
-                return latest
-            items = self.history.items()
+            if not self.choice.sends(self.catalogue):
+                raise InputError(
+                    "you keep all of it to yourself, so there is nothing to draw or send; choose "
+                    "another level on the privacy page"
+                )
             return self.releases.draw(
-                self.catalogue, items, self.choice, user_id, everything=everything
-            )
+                self.catalogue, self.history.items(), self.choice, account["user_id"],
+                everything=everything, chosen_moment=not scheduled,
+            )  # fmt: skip
 
-    def send(self, identity: str) -> Stored:
-        """Send a recorded release, then fetch what the server has for everybody."""
-        user_id = self.accounts.registered()["user_id"]
-        if self.releases.get(identity).user_id not in (None, user_id):
-            self.releases.readdress(identity, user_id)
+    def send(self, identity: str, *, scheduled: bool = False) -> Stored:
+        """Send a recorded release, then fetch what the server has for everybody.
+
+        The server gives this device its name at the first sending, and the release is made out to
+        it then. One that arrived is not sent there again.
+        """
+        made_out_to, known = self.releases.get(identity).user_id, self.accounts.chosen()["user_id"]
+        if made_out_to and made_out_to != known:
+            self.releases.readdress(identity, known)
             raise InputError(
                 "this release was made out to another account. It is made out to this one now, "
                 "with the same films: look at it again, then send it"
             )
+        if self.releases.get(identity).state == "sent":
+            raise InputError("this release arrived; there is nothing to send again")
+        user_id = self.accounts.registered()["user_id"]
+        if made_out_to == "":
+            self.releases.readdress(identity, user_id)
         with closing(self.accounts.dial()) as remote:
-            sent = self.releases.send(identity, remote)
+            sent = self.releases.send(identity, remote, chosen_moment=not scheduled)
         self.published.refresh()
         return sent
+
+    def _takes_part(self) -> bool:
+        """Whether the server may be asked for this device's own list: it sends, and has sent."""
+        return self.choice.sends(self.catalogue) and self.releases.any_sent()
 
     # ---- what is asked of it most ---------------------------------------------------------
 

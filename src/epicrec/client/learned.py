@@ -48,7 +48,7 @@ def title_odds(catalogue: Catalogue, sent: Sequence[Stored], item_id: str) -> Ti
     """Before: by public popularity. After: odds grow by at most e^ε, with the title's own ε.
 
     Each film enters one batch, so its cost is the largest among the batches; releases about
-    everything add to it.
+    everything, and those that were added after a change of catalogue, add to it.
     """
     at = int(catalogue.positions([item_id])[0])
     before = _usual(catalogue)[at] if at >= 0 else 0.0
@@ -57,7 +57,7 @@ def title_odds(catalogue: Catalogue, sent: Sequence[Stored], item_id: str) -> Ti
         found = _cost(catalogue, stored, item_id)
         not_said = not_said or found is None
         cost = inf if found is None else found
-        if stored.everything:
+        if stored.group is None:
             added += cost
         else:
             batches.append(cost)
@@ -72,6 +72,9 @@ def title_odds(catalogue: Catalogue, sent: Sequence[Stored], item_id: str) -> Ti
 def _cost(catalogue: Catalogue, stored: Stored, item_id: str) -> float | None:
     """What one release costs a title, or None where its mechanism does not say."""
     at = int(catalogue.positions([item_id])[0])
+    if stored.release.settings.get("catalogue", catalogue.version) != catalogue.version:
+        promise = stored.release.guarantee  # of another list of films: by the whole promise
+        return None if stored.release.clear or promise.delta else promise.epsilon
     if at < 0 or withheld(catalogue, stored.choice.levels(catalogue))[at]:
         return 0.0
     found = perturber_class(stored.release.method).odds(stored.release, item_id, catalogue)
@@ -117,5 +120,6 @@ def _usual(catalogue: Catalogue) -> np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 def in_worlds(epsilon: float) -> tuple[int, int]:
-    """The odds of ε as whole numbers of 100 worlds: said if watched, said if not."""
+    """The odds of ε as whole numbers of 100 worlds: whoever says "watched" wrongly in no more than
+    the second says it rightly in at most the first, which is rounded up."""
     return odds_of(epsilon).worlds

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -24,11 +25,14 @@ _STALE, _RETRY = 24 * 3600.0, 60.0  # seconds before the server is asked again
 class Published:
     """The published model and the server's list as last fetched."""
 
-    def __init__(self, store: Store, folder: Path, accounts: Accounts) -> None:
+    def __init__(
+        self, store: Store, folder: Path, accounts: Accounts, asks_for_list: Callable[[], bool]
+    ) -> None:
         self._store, self._accounts = store, accounts
+        self._asks_for_list = asks_for_list
         self._path = folder / "model.npz"
         self.listed: list[str] = []
-        """The server's own list, best first."""
+        """The server's list for what was released, best first."""
         self.problem = ""
         """What went wrong at the last fetching, or nothing."""
         self.ask_again = 0.0
@@ -41,12 +45,14 @@ class Published:
         return time.time() > self.ask_again
 
     def refresh(self) -> str:
-        """Fetch both; what went wrong, or nothing."""
+        """Fetch the model, without a name, and the list where a release was sent; what went
+        wrong, or nothing."""
         try:
-            account = self._accounts.registered()
+            account = self._accounts.chosen()
             with closing(self._accounts.dial()) as remote:
                 self._fetch_model(remote)
-                self.listed = remote.recommend(account["user_id"])
+                asks = account["user_id"] and self._asks_for_list()
+                self.listed = remote.recommend(account["user_id"]) if asks else []
             self.problem, self.ask_again = "", time.time() + _STALE
         except (RemoteError, InputError) as error:
             self.problem, self.ask_again = str(error), time.time() + _RETRY

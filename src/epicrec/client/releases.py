@@ -1,17 +1,24 @@
 """Releases: draw, enter in the ledger, show, send; in this order, whatever is interrupted.
 
 A release is drawn once and stored (`drawn`). Nobody sees it before its entry is in the ledger and
-on the disk (`recorded`); from then on it may be shown and sent as often as needed at no further
-cost, because it is always the same bytes (`sent`). Looking at a second draw would cost again, so
-there is none: each film of the history enters one draw. After a crash `recover` finds a release
-that was drawn and not recorded; the ledger, asked by its id, says whether the entry is there.
+on the disk (`recorded`); from then on it may be shown, and sent until it is known to have arrived
+(`sent`), at no further cost, because it is always the same films. Each film of the history enters
+one draw, and every draw is a fresh one, also about no film at all: were the last release returned
+where nothing is new, what is sent would tell whether something was watched. After a crash
+`recover` finds a release that was drawn and not recorded; the ledger, asked by its id, says whether
+the entry is there.
+
+Films are told apart by their works (`client.work`), whatever list they stand in. Lists may still
+name one film so differently that nobody can tell, and a copy of a store does not know what was
+counted since. So an epoch is a catalogue and a restoring: within one, each film enters one draw; of
+each later one the dearest release is added to all that was spent before.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isinf
 from typing import Any
 
@@ -20,15 +27,20 @@ from epicrec.client.choice import Choice
 from epicrec.client.history import now
 from epicrec.client.remote import Remote
 from epicrec.client.store import Store
+from epicrec.client.work import unknown, works_of
 from epicrec.data import Catalogue
 from epicrec.errors import BudgetExceededError, InputError
 from epicrec.perturb import Batch, Release, batch_of
 from epicrec.perturb.contract import ledger_entries
-from epicrec.privacy import Ledger
+from epicrec.privacy import Guarantee, Ledger
 
 KIND = "watch"
 MOMENT = "2000-01-01T00:00:00Z"
 """The same for every row of everybody: when something was watched is nobody's business."""
+CHOSEN_MOMENT = "You chose the moment to send; that you chose it is not protected."
+EVERYTHING, ADDED = "", "added"
+"""In the place of a batch's own label: about all films again; the first, or dearest, of a later
+epoch. Both are added in the ledger."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +53,23 @@ class Stored:
     choice: Choice
     release: Release
     payload: bytes
-    everything: bool
-    """About the whole history again, and not only about films that no release has counted yet."""
+    batch: str
+    epoch: str
     sent_at: str | None
 
     @property
+    def everything(self) -> bool:
+        """About the whole history again, and not only about films that no release has counted."""
+        return self.batch == EVERYTHING
+
+    @property
+    def group(self) -> str | None:
+        """What the ledger may take for disjoint from all other groups; None adds to all."""
+        return self.batch if self.batch == self.id else None
+
+    @property
     def user_id(self) -> str | None:
-        """Whom it is made out to; None where nothing is in it."""
+        """Whom it is made out to: nobody ("") before the first sending; None where it is empty."""
         return self.rows[0]["UserId"] if self.rows else None
 
     @property
@@ -102,11 +124,13 @@ class Releases:
         user_id: str,
         *,
         everything: bool = False,
+        chosen_moment: bool = True,
     ) -> Stored:
         """Draw what the history has that no release has counted yet, and enter it in the ledger.
 
-        `everything` counts all films again, which adds to what they cost before. Where the ledger's
-        limit does not allow it, raises BudgetExceededError and forgets the draw unseen.
+        `everything` counts all films again, which adds to what they cost before. With
+        `chosen_moment` the guarantee says that the moment is the person's. Where the ledger's limit
+        does not allow it, raises BudgetExceededError and forgets the draw unseen.
         """
         parts = self._parts(catalogue, items, choice)
         counted = parts.perturbed if everything else parts.fresh
@@ -114,29 +138,50 @@ class Releases:
             raise InputError(f"a release holds at most {wire.MOST_ROWS:,} films; release fewer")
         perturber = choice.perturber(catalogue)
         release = perturber.release(counted + parts.clear, choice.levels(catalogue))
-        identity = secrets.token_hex(8)
+        if chosen_moment:
+            release = _assuming(release, CHOSEN_MOMENT)
+        identity, epoch = secrets.token_hex(8), self._epoch(catalogue)
+        batch = EVERYTHING if everything else self._batch(identity, epoch, release.guarantee)
+        works = {work for item in counted for work in works_of(catalogue, item)}
         with self.store.changing() as db:
             db.execute(
-                "INSERT INTO releases VALUES (?, ?, 'drawn', ?, ?, ?, ?, ?, NULL)",
+                "INSERT INTO releases VALUES (?, ?, 'drawn', ?, ?, ?, ?, ?, NULL, ?)",
                 (
-                    identity, now(), "" if everything else identity, json.dumps(choice.to_dict()),
+                    identity, now(), batch, json.dumps(choice.to_dict()),
                     release.to_json(), payload_of(release, user_id),
-                    None if isinf(release.guarantee.epsilon) else release.guarantee.epsilon,
+                    None if isinf(release.guarantee.epsilon) else release.guarantee.epsilon, epoch,
                 ),
             )  # fmt: skip
             db.executemany(
-                "INSERT OR IGNORE INTO counted VALUES (?, ?)",
-                [(item, identity) for item in counted],
+                "INSERT INTO counted VALUES (?, ?)", [(work, identity) for work in works]
             )
         return self._record(identity)
 
+    def _epoch(self, catalogue: Catalogue) -> str:
+        return f"{catalogue.version} {self.store.setting('restored', '')}".strip()
+
+    def _batch(self, identity: str, epoch: str, guarantee: Guarantee) -> str:
+        """The release's own label; ADDED where films may be counted that another epoch counted,
+        and no release that was added already in this epoch costs as much."""
+        own = self._select("WHERE epoch = ?", epoch)
+        ids = {stored.id for stored in own}
+        elsewhere = any(
+            entry.guarantee.epsilon > 0 and _release_of(entry.about) not in ids
+            for entry in self.ledger.entries()
+            if not entry.disclosure
+        )
+        paid = any(s.batch == ADDED and _covers(s.release.guarantee, guarantee) for s in own)
+        return ADDED if elsewhere and not paid else identity
+
     def recover(self) -> None:
-        """Finish what a crash interrupted: every draw is recorded, or gone unseen."""
-        with self.store.reading() as db:
-            drawn = [row[0] for row in db.execute("SELECT id FROM releases WHERE state = 'drawn'")]
-        for identity in drawn:
+        """Finish what a crash interrupted: every draw is recorded, or gone unseen. And what is
+        recorded here and not in the ledger, whose file was lost, is entered again."""
+        entered = {_release_of(entry.about) for entry in self.ledger.entries()}
+        for stored in self._select("ORDER BY rowid"):
+            if stored.state != "drawn" and stored.id in entered:
+                continue
             try:
-                self._record(identity)
+                self._record(stored.id)
             except BudgetExceededError:
                 continue
 
@@ -154,15 +199,15 @@ class Releases:
     def _enter(self, stored: Stored) -> None:
         """The ledger's entries of a release, those that are not there yet."""
         there = {entry.about for entry in self.ledger.entries()}
-        group = None if stored.everything else stored.id
         for what, guarantee in ledger_entries(stored.release):
             about = f"release {stored.id}: {what}"
             if about in there:
                 continue
             try:
                 self.ledger.spend(
-                    guarantee, about=about, group=group, disclosure=guarantee.status == "none"
-                )
+                    guarantee, about=about, group=stored.group,
+                    disclosure=guarantee.status == "none",
+                )  # fmt: skip
             except BudgetExceededError:
                 if stored.state == "drawn" and not any(stored.id in known for known in there):
                     with self.store.changing() as db:
@@ -171,12 +216,14 @@ class Releases:
 
     # ---- sending --------------------------------------------------------------------------
 
-    def send(self, identity: str, remote: Remote) -> Stored:
-        """Send the stored bytes. Sending them again changes nothing on the server."""
+    def send(self, identity: str, remote: Remote, *, chosen_moment: bool = True) -> Stored:
+        """Send the stored bytes. Where they arrived unnoticed, this changes nothing there."""
         stored = self.get(identity)
         if stored.state == "drawn":
             raise InputError("this release is not in the ledger yet; preview it again")
         self._enter(stored)  # changes nothing unless the ledger's file was lost
+        if chosen_moment and CHOSEN_MOMENT not in stored.release.guarantee.assumes:
+            self._note_the_moment(stored)
         remote.put_feedback(stored.payload)
         with self.store.changing() as db:
             db.execute(
@@ -184,11 +231,25 @@ class Releases:
             )
         return self.get(identity)
 
+    def _note_the_moment(self, stored: Stored) -> None:
+        """What was drawn by the schedule is sent by hand: its guarantee, and the ledger, say so."""
+        release, about = _assuming(stored.release, CHOSEN_MOMENT), f"release {stored.id}: by hand"
+        if all(entry.about != about for entry in self.ledger.entries()):
+            free = replace(release.guarantee, epsilon=0.0, delta=0.0, mu=None, status="proved")
+            self.ledger.spend(free, about=about, group=stored.group)
+        with self.store.changing() as db:
+            db.execute(
+                "UPDATE releases SET record = ? WHERE id = ?", (release.to_json(), stored.id)
+            )
+
     def readdress(self, identity: str, user_id: str) -> None:
         """Make a release out to another account: the same films, drawn once, at no further cost."""
         payload = payload_of(self.get(identity).release, user_id)
         with self.store.changing() as db:
-            db.execute("UPDATE releases SET payload = ? WHERE id = ?", (payload, identity))
+            db.execute(
+                "UPDATE releases SET payload = ?, state = 'recorded' WHERE id = ?",
+                (payload, identity),
+            )
 
     # ---- looking --------------------------------------------------------------------------
 
@@ -209,6 +270,10 @@ class Releases:
     def unsent(self) -> list[Stored]:
         return self._select("WHERE state = 'recorded' ORDER BY rowid")
 
+    def any_sent(self) -> bool:
+        with self.store.reading() as db:
+            return db.execute("SELECT 1 FROM releases WHERE state = 'sent'").fetchone() is not None
+
     def _select(self, where: str, *values: str) -> list[Stored]:
         with self.store.reading() as db:
             rows = db.execute(f"SELECT * FROM releases {where}", values).fetchall()
@@ -217,7 +282,7 @@ class Releases:
                 id=row["id"], created=row["created"], state=row["state"],
                 choice=Choice.from_dict(json.loads(row["settings"])),
                 release=Release.from_json(row["record"]), payload=row["payload"],
-                everything=row["batch"] == "", sent_at=row["sent_at"],
+                batch=row["batch"], epoch=row["epoch"], sent_at=row["sent_at"],
             )
             for row in rows
         ]  # fmt: skip
@@ -227,8 +292,25 @@ class Releases:
 
     def _parts(self, catalogue: Catalogue, items: list[str], choice: Choice) -> Batch:
         with self.store.reading() as db:
-            counted = {row[0] for row in db.execute("SELECT item_id FROM counted")}
+            works = {row[0] for row in db.execute("SELECT work FROM counted")}
+        counted = {i for i in items if unknown(i) in works or works & works_of(catalogue, i)}
         return batch_of(choice.perturber(catalogue), items, choice.levels(catalogue), counted)
+
+
+def _assuming(release: Release, sentence: str) -> Release:
+    assumes = (*release.guarantee.assumes, sentence)
+    return replace(release, guarantee=replace(release.guarantee, assumes=assumes))
+
+
+def _covers(paid: Guarantee, other: Guarantee) -> bool:
+    """Whether what was added for one release is enough for another, of the same kind."""
+    alike = (paid.unit, paid.relation, paid.delta) == (other.unit, other.relation, other.delta)
+    return alike and paid.epsilon >= other.epsilon
+
+
+def _release_of(about: str) -> str:
+    """The release that a ledger's entry is about."""
+    return about.removeprefix("release ").partition(":")[0]
 
 
 def payload_of(release: Release, user_id: str) -> bytes:

@@ -1,50 +1,66 @@
-"""Schedule: releases at fixed times.
+"""Schedule: releases at times that were fixed beforehand, so that they tell nothing.
 
-They happen whether or not anything new was watched, so that their time tells nothing. Each film
-enters one release only, so any number of them costs as much as the dearest.
+A first moment is drawn at random and the others follow at equal distances, whether or not anything
+new was watched. Each film enters one release only, so any number of them costs as much as the
+dearest. Where the program does not run at such a moment, it sends at its next start.
 """
 
 from __future__ import annotations
 
+import secrets
 import threading
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from epicrec.client.device import Device
-from epicrec.client.history import now
 from epicrec.client.web import State
 from epicrec.errors import EpicrecError, InputError
 
 EVERY = {"never": None, "weekly": timedelta(days=7), "monthly": timedelta(days=30)}
+USUAL = "weekly"
+"""What is offered until the person decides."""
 _LOOK = 30.0
 
 
 def set_schedule(device: Device, every: str) -> None:
+    """From a moment within the first interval on, drawn here, once."""
     if every not in EVERY:
         raise InputError(f"there is no schedule {every!r}; choose {', '.join(EVERY)}")
-    device.store.set(schedule={"every": every, "last": now(), "problem": ""})
+    interval = EVERY[every] or timedelta(0)
+    minutes = secrets.randbelow(int(interval / timedelta(minutes=1)) + 1)
+    first = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=minutes)
+    device.store.set(schedule={"every": every, "next": first.isoformat(), "problem": ""})
 
 
-def due(device: Device, moment: datetime) -> bool:
-    plan = device.store.setting("schedule")
+def next_moment(plan: dict[str, Any] | None) -> datetime | None:
+    """When the next release is due; None where none is."""
     interval = EVERY[plan["every"]] if plan else None
-    return interval is not None and moment >= datetime.fromisoformat(plan["last"]) + interval
+    if plan is None or interval is None:
+        return None
+    if "next" not in plan:  # as the version before kept it
+        return datetime.fromisoformat(plan["last"]) + interval
+    return datetime.fromisoformat(plan["next"])
 
 
 def run_due(device: Device, moment: datetime) -> bool:
     """Send what waits, draw and send what is new, if it is time; whether it was."""
-    if not due(device, moment):
-        return False
     plan = device.store.setting("schedule")
+    following = next_moment(plan)
+    if following is None or moment < following:
+        return False
     problem = ""
     try:
-        if not device.releases.unsent():
-            device.draw(scheduled=True)
-        for stored in device.releases.unsent():
-            device.send(stored.id)
+        if device.choice.sends(device.catalogue):
+            if not device.releases.unsent():
+                device.draw(scheduled=True)
+            for stored in device.releases.unsent():
+                device.send(stored.id, scheduled=True)
     except EpicrecError as error:
         problem = str(error)
+    interval = EVERY[plan["every"]] or timedelta(0)
+    following += interval * ((moment - following) // interval + 1)
     device.store.set(
-        schedule={"every": plan["every"], "last": moment.isoformat(), "problem": problem}
+        schedule={"every": plan["every"], "next": following.isoformat(), "problem": problem}
     )
     return True
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from epicrec.client.vault import Vault
+from epicrec.client.vault import Vault, write_private
 from epicrec.disk import locked
 from epicrec.errors import EpicrecError, InputError
 
@@ -57,6 +58,17 @@ MIGRATIONS = (
     CREATE TABLE counted (
         item_id TEXT PRIMARY KEY, release TEXT NOT NULL REFERENCES releases ON DELETE CASCADE
     ) WITHOUT ROWID;
+    """,
+    """
+    ALTER TABLE releases ADD COLUMN epoch TEXT NOT NULL DEFAULT '';
+    UPDATE releases SET epoch = coalesce(json_extract(record, '$.settings.catalogue'), '');
+    ALTER TABLE counted RENAME TO counted_items;
+    CREATE TABLE counted (
+        work TEXT NOT NULL, release TEXT NOT NULL REFERENCES releases ON DELETE CASCADE,
+        PRIMARY KEY (work, release)
+    ) WITHOUT ROWID;
+    INSERT INTO counted SELECT 'item ' || item_id, release FROM counted_items;
+    DROP TABLE counted_items;
     """,
 )
 """Scripts that bring a store from one version to the next; only ever appended to."""
@@ -188,8 +200,12 @@ class Store:
             self._vault.write(self._db.serialize())
 
 
-def restore(folder: Path, content: bytes) -> None:
-    """Put a copied database in the place of an empty store's; refuses to overwrite a history."""
+def restore(folder: Path, content: bytes, passphrase: str | None = None) -> None:
+    """Put a copied database in the place of an empty store's, under a passphrase where one is
+    given; refuses to overwrite a history.
+
+    Copies do not know of each other, so what is released here from now on is marked as such.
+    """
     if (folder / PLAIN).exists() or (folder / SEALED).exists():
         raise InputError(f"{folder} holds a history already; choose an empty folder")
     try:
@@ -199,10 +215,13 @@ def restore(folder: Path, content: bytes) -> None:
         found = set()
     if not {"viewings", "settings"} <= found:
         raise InputError("this is no copy of a history; choose the one that 'My data' exported")
-    from epicrec.client.vault import write_private
-
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_private(folder / PLAIN, content)
+    if passphrase is None:
+        write_private(folder / PLAIN, content)
+    else:
+        Vault.new(folder / SEALED, passphrase).write(content)
+    with closing(Store(folder, passphrase)) as store:
+        store.set(restored=secrets.token_hex(8))
 
 
 def _hold(folder: Path) -> ExitStack:

@@ -19,7 +19,7 @@ from epicrec.errors import EpicrecError, InputError
 
 _HEADER = b"epicrec sealed store 1\n"
 _SALT, _NONCE = 16, 12
-_LEAST = 8
+LEAST = 8
 
 
 class WrongPassphraseError(EpicrecError):
@@ -36,8 +36,8 @@ class Vault:
 
     @classmethod
     def new(cls, path: Path, passphrase: str) -> Vault:
-        if len(passphrase) < _LEAST:
-            raise InputError(f"a passphrase needs {_LEAST} characters or more; take a few words")
+        if len(passphrase) < LEAST:
+            raise InputError(f"a passphrase needs {LEAST} characters or more; take a few words")
         return cls(path, passphrase, secrets.token_bytes(_SALT))
 
     @classmethod
@@ -54,10 +54,17 @@ class Vault:
         except InvalidTag:
             raise WrongPassphraseError("this passphrase does not open the store") from None
 
-    def write(self, content: bytes) -> None:
+    def sealed(self, content: bytes) -> bytes:
         nonce = secrets.token_bytes(_NONCE)
-        sealed = self._cipher.encrypt(nonce, content, _HEADER)
-        write_private(self.path, _HEADER + self._salt + nonce + sealed)
+        return _HEADER + self._salt + nonce + self._cipher.encrypt(nonce, content, _HEADER)
+
+    def write(self, content: bytes) -> None:
+        write_private(self.path, self.sealed(content))
+
+
+def is_sealed(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_HEADER)) == _HEADER
 
 
 def write_private(path: Path, content: bytes) -> None:
