@@ -71,7 +71,7 @@ def made_up(films: int) -> Catalogue:
 def serving(films: Catalogue, folder: Path) -> Iterator[httpx.Client]:
     """The pages of a client whose history holds nearly every film."""
     pq.write_table(films.to_table(), folder / "items.parquet")
-    client, address = make_client(folder / "client", catalogue=str(folder / "items.parquet"))
+    client, _ = make_client(folder / "client", catalogue=str(folder / "items.parquet"))
     thread = threading.Thread(target=client.run, daemon=True)
     thread.start()
     device = client.state.device
@@ -79,9 +79,9 @@ def serving(films: Catalogue, folder: Path) -> Iterator[httpx.Client]:
     device.history.add(films.item_ids[: len(films) * 95 // 100].tolist())
     while not client.started:
         time.sleep(0.01)
-    url = address.partition("/?")[0]
-    with httpx.Client(base_url=url, follow_redirects=True, timeout=600) as http:
-        http.get(address)
+    url, token = f"http://127.0.0.1:{client.door.port}", f"Bearer {client.door.program}"
+    own = {"Authorization": token}
+    with httpx.Client(base_url=url, headers=own, follow_redirects=True, timeout=600) as http:
         yield http
     client.should_exit = True
     thread.join()

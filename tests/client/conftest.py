@@ -19,6 +19,7 @@ import pytest
 
 from epicrec import wire
 from epicrec.client.device import Device
+from epicrec.client.door import Door
 from epicrec.client.main import make_client
 from epicrec.client.remote import Remote
 from epicrec.data import Catalogue, Ratings
@@ -77,6 +78,12 @@ class Served:
             return remote.feedback(account["user_id"])
         finally:
             remote.close()
+
+    def rows_of(self, account: dict[str, Any]) -> list[Any]:
+        """What the server holds under a name that the device may have forgotten; for the admin."""
+        with httpx.Client(base_url=self.url, headers={"X-API-Key": ADMIN}) as admin:
+            found = admin.get(f"/api/user/{account['user_id']}/feedback")
+        return list(found.json()) if found.status_code == 200 else []
 
     def train(self) -> None:
         own = {"X-API-Key": ADMIN}
@@ -142,15 +149,25 @@ def device(tmp_path: Path, films: Catalogue, served: Served) -> Iterator[Device]
 
 @dataclass
 class Pages:
-    """A running client; `http` has been let in."""
+    """A running client; `http` is a program of the same person, which has the token."""
 
-    address: str
     device: Device
+    door: Door
     http: httpx.Client
 
     @property
+    def address(self) -> str:
+        """An invitation for one browser."""
+        return self.door.invite()
+
+    @property
     def url(self) -> str:
-        return self.address.partition("/?")[0]
+        """Where the pages live."""
+        return f"http://{self.door.name}:{self.door.port}"
+
+    @property
+    def entrance(self) -> str:
+        return f"http://127.0.0.1:{self.door.port}"
 
 
 def shown_payload(page: str) -> bytes:
@@ -162,13 +179,15 @@ def shown_payload(page: str) -> bytes:
 
 @contextmanager
 def showing(folder: Path, **options: Any) -> Iterator[Pages]:
-    made, address = make_client(folder, **options)
+    made, _ = make_client(folder, **options)
     thread = run_in_thread(made)
-    url = address.partition("/?")[0]
-    http = httpx.Client(base_url=url, follow_redirects=True, timeout=PATIENCE)
-    http.get(address)
+    token = {"Authorization": f"Bearer {(folder / 'token').read_text()}"}
+    http = httpx.Client(
+        base_url=f"http://127.0.0.1:{made.door.port}", headers=token, follow_redirects=True,
+        timeout=PATIENCE,
+    )  # fmt: skip
     try:
-        yield Pages(address, made.state.device, http)
+        yield Pages(made.state.device, made.door, http)
     finally:
         http.close()
         made.should_exit = True

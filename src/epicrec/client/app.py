@@ -6,13 +6,15 @@ import socket
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.responses import HTMLResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from epicrec.client.door import Door
 from epicrec.client.pages import history, privacy, results
 from epicrec.client.schedule import Clock
-from epicrec.client.security import Guard
-from epicrec.client.web import Handler, State, endpoint
+from epicrec.client.security import Guard, entrance_to
+from epicrec.client.web import Handler, State, endpoint, entrance_page
 
 PAGES: tuple[tuple[str, Handler], ...] = (
     ("/", history.start),
@@ -31,6 +33,7 @@ PAGES: tuple[tuple[str, Handler], ...] = (
     ("/learned", privacy.learned),
     ("/ledger", privacy.ledger),
     ("/server", results.server),
+    ("/server/certificate", results.certificate),
     ("/data", results.data),
     ("/data/history.csv", results.export_csv),
     ("/data/everything.zip", results.export_all),
@@ -55,6 +58,7 @@ CHANGES: tuple[tuple[str, Handler], ...] = (
     ("/for-you/refresh", results.refresh),
     ("/server", results.use_server),
     ("/server/schedule", results.schedule),
+    ("/data/everything", results.export_sealed),
     ("/data/forget-there", results.forget_there),
     ("/data/erase", results.erase),
     ("/data/passphrase", results.passphrase),
@@ -62,21 +66,24 @@ CHANGES: tuple[tuple[str, Handler], ...] = (
 )
 
 
-def create_app(state: State, token: str) -> ASGIApp:
-    """The pages behind their guard; `token` lets one browser in."""
+def create_app(state: State, door: Door) -> ASGIApp:
+    """The pages behind their guard."""
     routes = [Route(path, endpoint(state, page), methods=["GET"]) for path, page in PAGES]
     routes += [Route(path, endpoint(state, change), methods=["POST"]) for path, change in CHANGES]
-    return Guard(Starlette(routes=routes), token)
+    app = Starlette(routes=routes)
+    shown = HTMLResponse(entrance_page())
+    opened = HTMLResponse(entrance_page(door.redirect_file))
+    return Guard(app, door, entrance_to(door, shown, opened, app))
 
 
 class Client(uvicorn.Server):
     """The application on its socket, with its clock, until it is told to stop."""
 
-    def __init__(self, state: State, token: str, bound: socket.socket) -> None:
-        self.state, self._bound = state, bound
+    def __init__(self, state: State, door: Door, bound: socket.socket) -> None:
+        self.state, self.door, self._bound = state, door, bound
         super().__init__(
             uvicorn.Config(
-                create_app(state, token), log_config=None, access_log=False, server_header=False,
+                create_app(state, door), log_config=None, access_log=False, server_header=False,
                 ws="none", timeout_graceful_shutdown=5, lifespan="off",
             )
         )  # fmt: skip
@@ -92,5 +99,6 @@ class Client(uvicorn.Server):
     def close(self) -> None:
         """Let go of the port and the store; also for a client that never ran."""
         self._bound.close()
+        self.door.close()
         if self.state.device is not None:
             self.state.device.close()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
-import secrets
 import socket
 import sys
+import tempfile
 import zipfile
+from collections.abc import Callable
+from getpass import getpass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
     from epicrec.client.app import Client
     from epicrec.client.device import Device
     from epicrec.client.web import State
+    from epicrec.privacy.ledger import Entry
 
 PORT = 8377
 
@@ -44,6 +49,8 @@ def run_client(
         folder, server=server, certificate=certificate, catalogue=catalogue, port=port
     )
     print(f"epicrec client: open {address}", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        client.door.open(address)
     client.run()
 
 
@@ -55,25 +62,27 @@ def make_client(
     catalogue: str = "films",
     port: int = 0,
 ) -> tuple[Client, str]:
-    """The web application, ready to `run`, and the address that lets a browser in.
+    """The web application, ready to `run`, and the address that lets a browser in, once.
 
     The socket is bound already, so that the address holds; port 0 takes a free one. The device
     behind the pages is `client.state.device`, None while a passphrase is missing.
     """
     from epicrec.client.app import Client
+    from epicrec.client.door import Door
 
     state = open_state(folder, server=server, certificate=certificate, catalogue=catalogue)
-    token = secrets.token_urlsafe(24)
     # named as TCP, else asyncio leaves small answers waiting for one another
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     if os.name != "nt":  # there it would let two programs take one port
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind(("127.0.0.1", port))
+        bound.listen()  # whoever is quicker than the application waits for it
     except OSError as error:
         bound.close()
         raise InputError(f"port {port} is taken ({error}); give another with --port") from error
-    return Client(state, token, bound), f"http://127.0.0.1:{bound.getsockname()[1]}/?token={token}"
+    door = Door(folder, bound.getsockname()[1])
+    return Client(state, door, bound), door.invite()
 
 
 def open_state(
@@ -105,16 +114,43 @@ def open_state(
     return state
 
 
-def bring(folder: Path, packed: Path) -> None:
-    """Everything from another machine, as its page 'My data' exported it, into an empty folder."""
-    from epicrec.client.store import PLAIN, restore
-    from epicrec.client.vault import write_private
+def bring(folder: Path, packed: Path, ask: Callable[[str], str] = getpass) -> None:
+    """Everything from another machine, as its page 'My data' exported it, into an empty folder.
 
+    `ask` is asked for the passphrase of a sealed export, which is then the store's. What a ledger
+    in the folder holds stays: the other's entries are added to it.
+    """
+    from epicrec.client.store import PLAIN, restore
+    from epicrec.client.vault import Vault, is_sealed
+    from epicrec.privacy import Ledger
+
+    passphrase = None
     try:
-        with zipfile.ZipFile(packed) as archive:
+        if is_sealed(packed):
+            passphrase = ask("Passphrase of the export: ")
+            content = Vault.open(packed, passphrase)[1]
+        else:
+            content = packed.read_bytes()
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
             store, ledger = archive.read(PLAIN), archive.read("ledger.jsonl")
     except (OSError, KeyError, zipfile.BadZipFile) as error:
         raise InputError(f"{packed} is no export of everything: {error}") from error
-    restore(folder, store)
-    if ledger:
-        write_private(folder / "ledger.jsonl", ledger)
+    entries = _entries(ledger)
+    restore(folder, store, passphrase)
+    own = Ledger(folder / "ledger.jsonl", limit_epsilon=inf)
+    there = {entry.about for entry in own.entries()}
+    for entry in entries:
+        if entry.about not in there:
+            own.spend(
+                entry.guarantee, about=entry.about, group=entry.group, disclosure=entry.disclosure
+            )
+
+
+def _entries(ledger: bytes) -> tuple[Entry, ...]:
+    """The entries of a ledger's file."""
+    from epicrec.privacy import Ledger
+
+    with tempfile.TemporaryDirectory(prefix="epicrec-") as folder:
+        path = Path(folder) / "ledger.jsonl"
+        path.write_bytes(ledger)
+        return Ledger(path, limit_epsilon=inf).entries()

@@ -7,6 +7,7 @@ rows on the device, so that what is asked for is the same for everybody.
 from __future__ import annotations
 
 import hashlib
+import re
 import ssl
 from ipaddress import ip_address
 from typing import Any, TypeVar
@@ -33,6 +34,10 @@ class UntrustedError(RemoteError):
     """Nobody this machine trusts vouches for the server's certificate."""
 
 
+class ChangedError(UntrustedError):
+    """The server shows another certificate than the one that was trusted."""
+
+
 class Remote:
     """One server, spoken to with one key; `certificate` is the one trusted instead of the system's.
 
@@ -57,6 +62,7 @@ class Remote:
             headers={"User-Agent": "epicrec"}, timeout=httpx.Timeout(30, connect=5),
         )  # fmt: skip
         self._key = {"X-API-Key": key} if key else {}
+        self._pinned = bool(certificate)
 
     def close(self) -> None:
         self._http.close()
@@ -120,10 +126,7 @@ class Remote:
             answer = self._http.request(method, path, headers=headers, **request)
         except httpx.HTTPError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                raise UntrustedError(
-                    f"nobody vouches for the certificate of {self.url}, or it changed. If the "
-                    "server is yours, compare the fingerprint and trust it on the server page"
-                ) from error
+                raise self._distrust() from error
             raise RemoteError(
                 f"{self.url} cannot be reached ({type(error).__name__}); check that the server "
                 "runs, then try again"
@@ -131,6 +134,17 @@ class Remote:
         if answer.status_code // 100 != 2 and answer.status_code not in expected:
             raise RemoteError(f"the server refused: {_detail(answer)}")
         return answer
+
+    def _distrust(self) -> UntrustedError:
+        if self._pinned:
+            return ChangedError(
+                f"{self.url} shows another certificate than the one you trusted, so nothing was "
+                "sent. Check its certificate on the server page"
+            )
+        return UntrustedError(
+            f"nobody vouches for the certificate of {self.url}. If the server is yours, compare "
+            "the fingerprint and trust it on the server page"
+        )
 
 
 def checked_url(url: str) -> str:
@@ -151,8 +165,16 @@ def shown_certificate(url: str) -> tuple[str, str]:
         pem = ssl.get_server_certificate((parts.hostname or "", parts.port or 443), timeout=10)
     except OSError as error:
         raise RemoteError(f"{url} cannot be reached: {error}") from error
-    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest().upper()
-    return pem, ":".join(digest[i : i + 2] for i in range(0, len(digest), 2))
+    return pem, fingerprint(pem)
+
+
+def fingerprint(pem: str) -> str:
+    """The SHA-256 fingerprint of a certificate, the first of a file, in pairs of figures."""
+    found = re.search("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", pem, re.DOTALL)
+    if found is None:
+        raise InputError("this is no certificate; give one in PEM form")
+    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(found.group())).hexdigest().upper()
+    return ":".join(digest[i : i + 2] for i in range(0, len(digest), 2))
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,23 +1,30 @@
 """Security: who may speak to a web application on this machine.
 
-Every page in the person's browser can send requests to 127.0.0.1. So: the Host header must name
-this machine and port (against names rebound to it); a token, new at every start, must come in a
-cookie that no other site can set, read or have sent; changes must come from our own pages; nothing
-may be framed, and our pages may load and send nothing elsewhere.
+Every page in the person's browser can send requests to 127.0.0.1, and every program on the machine
+may listen there. So the pages answer to their own host name of this run alone (`client.door`), to
+a browser that brings the session's cookie, which goes to no other host; changes must come from our
+own pages; nothing may be framed, and our pages may load and send nothing elsewhere. 127.0.0.1
+itself has no cookie: it has an entrance, which opens the owner's browser and shows the asking one
+nothing, and answers programs that bring the token from the owner's folder. What a browser says of
+where a request comes from (`Sec-Fetch-Site`) helps against other pages; programs can say anything,
+so it lets nobody in.
 """
 
 from __future__ import annotations
 
-import hmac
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from epicrec.client.door import Door, same
+
 MOST_BODY = 66 * 2**20
-_NAMES = ("127.0.0.1", "localhost", "[::1]")
+COOKIE = "epicrec"
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _HEADERS = (
     (
         b"content-security-policy",
@@ -26,20 +33,26 @@ _HEADERS = (
     ),
     (b"x-frame-options", b"DENY"),
     (b"x-content-type-options", b"nosniff"),
-    # "no-referrer" would take the origin from our own forms
-    (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
-_REFUSED = "Open the address that the program printed when it started; it lets this browser in."
+# the name of the host goes nowhere; "no-referrer" would take the origin from our own forms
+_REFERRER = (b"referrer-policy", b"same-origin")
+_LET_IN = """<!doctype html>
+<meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/"><title>EpicRec</title>
+<link rel="icon" href="/static/icon.svg">
+<p><a href="/">On to EpicRec</a></p>
+"""
+"""A page of ours, and no redirection: a browser that comes from a file would not bring the cookie
+along on one."""
 
 
 class Guard:
-    """Around the whole application."""
+    """Around the whole application; `entrance` makes the page that 127.0.0.1 shows."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self.app, self.token = app, token
+    def __init__(self, app: ASGIApp, door: Door, entrance: ASGIApp) -> None:
+        self.app, self.door, self.entrance = app, door, entrance
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -53,49 +66,96 @@ class Guard:
                 headers = message["headers"] = list(message.get("headers", ()))
                 own = {name for name, _ in headers}
                 headers += _HEADERS
+                if b"referrer-policy" not in own:
+                    headers.append(_REFERRER)
                 if b"cache-control" not in own:
                     headers.append((b"cache-control", b"no-store"))
             await send(message)
 
-        refusal = self._judge(scope)
-        await (refusal or self.app)(scope, receive, sending)
+        answer = self._judge(scope)
+        await answer(scope, receive, sending)
 
-    def _judge(self, scope: Scope) -> Response | None:
-        """None where the request may pass."""
+    def _judge(self, scope: Scope) -> ASGIApp:
+        """What answers a request: the application, the entrance or a refusal."""
         headers = Headers(scope=scope)
-        port = (scope.get("server") or ("", 0))[1]
         host = headers.get("host", "").lower()
-        if host not in {f"{name}:{port}" for name in _NAMES}:
-            return PlainTextResponse("this address is not served here", 421)
-        cookie = f"epicrec-{port}"
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if scope["method"] == "GET" and scope["path"] == "/" and self._is_token(given):
-            answer = RedirectResponse("/", 303)
-            answer.set_cookie(cookie, self.token, httponly=True, samesite="strict", path="/")
-            return answer
-        if not self._is_token(_cookie(headers.get("cookie", ""), cookie)):
-            return PlainTextResponse(_REFUSED, 403)
-        # other ports of this machine are the same site to a browser: they do send the cookie
-        ours = headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
-        if scope["method"] in ("GET", "HEAD"):
-            ours = ours or headers.get("sec-fetch-mode") == "navigate"
-        else:
-            ours = ours and headers.get("origin", f"http://{host}") == f"http://{host}"
-        if not ours:
-            return PlainTextResponse("this is for the application's own pages", 403)
-        if not headers.get("content-length", "0").isdecimal() or (
-            int(headers.get("content-length", "0")) > MOST_BODY
-        ):
+        plain = host in {f"{name}:{self.door.port}" for name in _LOOPBACK}
+        if not plain and host != f"{self.door.name}:{self.door.port}":
+            return PlainTextResponse(
+                "This address is not served here, or no longer. Open "
+                f"http://127.0.0.1:{self.door.port}/ to come back in.",
+                421,
+            )
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > MOST_BODY:
             return PlainTextResponse("the file is too large; 64 MB are read", 413)
-        return None
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if scope["method"] == "GET" and scope["path"] == "/" and given:
+            return self._redeemed(given, plain)
+        if plain and same(headers.get("authorization", ""), f"Bearer {self.door.program}"):
+            return self.app
+        if plain and not self.door.plain:
+            return self.entrance
+        secret = self.door.plain_session if plain else self.door.session
+        if not same(_cookie(headers.get("cookie", "")), secret):
+            return self.entrance if plain else PlainTextResponse(
+                f"Open http://127.0.0.1:{self.door.port}/ to come back in.", 403
+            )  # fmt: skip
+        if not from_our_pages(scope, f"http://{host}"):
+            return PlainTextResponse("this is for the application's own pages", 403)
+        scope["plain"] = plain
+        return self.app
 
-    def _is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), self.token.encode())
+    def _redeemed(self, token: str, plain: bool) -> Response:
+        if not self.door.redeem(token, plain=plain):
+            return PlainTextResponse(
+                "This invitation was used, or a newer one was made. Open "
+                f"http://127.0.0.1:{self.door.port}/ to come back in.",
+                403,
+            )
+        answer = HTMLResponse(_LET_IN, headers={"Referrer-Policy": "no-referrer"})
+        secret = self.door.plain_session if plain else self.door.session
+        answer.set_cookie(COOKIE, secret, httponly=True, samesite="strict", path="/")
+        return answer
 
 
-def _cookie(header: str, name: str) -> str:
+def from_our_pages(scope: Scope, origin: str) -> bool:
+    """Whether a browser that lets itself be believed says so: a help, and no proof of anything.
+
+    A change must say where it comes from. To look, it is enough that nothing speaks against it.
+    """
+    headers = Headers(scope=scope)
+    site, said = headers.get("sec-fetch-site"), headers.get("origin")
+    if scope["method"] in ("GET", "HEAD"):
+        return site in (None, "same-origin", "none") or headers.get("sec-fetch-mode") == "navigate"
+    return (site or said) is not None and site in (None, "same-origin") and said in (None, origin)
+
+
+def entrance_to(door: Door, page: ASGIApp, opened: ASGIApp, static: ASGIApp) -> ASGIApp:
+    """What 127.0.0.1 shows to whoever has no token: a `page` with a button, and, when it was
+    pressed, where the owner's browser was sent."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "GET" and scope["path"].startswith("/static/"):
+            await static(scope, receive, send)
+        elif scope["method"] != "POST":
+            await page(scope, receive, send)
+        elif not from_our_pages(scope, f"http://{Headers(scope=scope).get('host', '')}"):
+            refusal = PlainTextResponse("this is for the application's own pages", 403)
+            await refusal(scope, receive, send)
+        else:
+            form = parse_qs((await Request(scope, receive).body()).decode("utf-8", "replace"))
+            if not door.open_anew(plain="plain" in form):
+                await PlainTextResponse("one moment; try again", 429)(scope, receive, send)
+                return
+            await opened(scope, receive, send)
+
+    return answer
+
+
+def _cookie(header: str) -> str:
     try:
-        found = SimpleCookie(header).get(name)
+        found = SimpleCookie(header).get(COOKIE)
     except CookieError:
         return ""
     return found.value if found else ""
