@@ -39,7 +39,9 @@ def test_three_clicks_from_the_start_to_recommendations(pages: Pages, publishing
     assert sent.text.count('<li class="film">') > 50
     held = [row.ItemId for row in publishing.held(pages.device)]
     assert sorted(held) == sorted(row["ItemId"] for row in json.loads(stored.payload))
-    assert pages.http.get(f"/release/{stored.id}").content == stored.payload
+    name = (pages.device.account or {})["user_id"].encode()
+    named = stored.payload.replace(b'"UserId":""', b'"UserId":"' + name + b'"')
+    assert pages.http.get(f"/release/{stored.id}").content == named, "all but the name was shown"
 
 
 @pytest.mark.parametrize("name", ["style.css", "client.js"])
@@ -74,6 +76,7 @@ def test_an_unknown_certificate_is_shown_then_pinned(tmp_path: Path) -> None:
         assert fingerprint in asked.text
         with pytest.raises(UntrustedError):
             pages.device.accounts.registered()
+        assert "The server shows another certificate" not in asked.text
         trusted = pages.http.post("/server", data={"url": own.url, "certificate": pem})
         assert "The server answers" in trusted.text
         pages.http.post("/example")
@@ -87,10 +90,14 @@ def test_no_page_needs_the_server_to_be_there(tmp_path: Path) -> None:
         for path in EVERY_PAGE:
             assert pages.http.get(path).status_code == 200, path
         assert "cannot be reached" in pages.http.get("/for-you").text
-        assert pages.http.post("/preview/draw").status_code == 400
+        drawn = pages.http.post("/preview/draw")
+        assert drawn.status_code == 200, "drawing asks nobody"
+        (stored,) = pages.device.releases.unsent()
+        assert "not known to have arrived" in pages.http.post(f"/release/{stored.id}/send").text
+        assert pages.device.releases.unsent()
 
 
 def test_a_taken_port_says_so(tmp_path: Path, pages: Pages) -> None:
-    port = int(pages.url.rpartition(":")[2])
+    port = pages.door.port
     with pytest.raises(InputError, match="taken"):
         make_client(tmp_path / "other", port=port)

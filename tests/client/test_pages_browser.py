@@ -8,16 +8,20 @@ import queue
 import shutil
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import certifi
 import pytest
 
 from client.conftest import Pages, Served, serving, showing
 from client.film_site import NAME, film_site
+from epicrec.client import door as doors
 from epicrec.client.device import Device
 from epicrec.client.job import Job
 from epicrec.client.store import Store
@@ -37,7 +41,7 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
     f"--host-resolver-rules=MAP {NAME} 127.0.0.1, MAP evil.example 127.0.0.1, "
-    "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost, EXCLUDE *.localhost",
 ]  # fmt: skip
 
 
@@ -73,6 +77,11 @@ def keep_picture(page: Any, name: str) -> None:
     page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
 
 
+def enter(page: Any, pages: Pages) -> None:
+    page.goto(pages.address)
+    page.wait_for_url(lambda url: "token" not in url)
+
+
 def press(page: Any, name: str) -> None:
     page.get_by_role("button", name=name).first.click()
 
@@ -96,7 +105,7 @@ def test_from_a_running_browsers_history_to_rows_and_back(
                 tab.goto(f"http://{NAME}:{port}/m/{film}")
             person.on("request", lambda request: asked.append(request.url))
             page = person.new_page()
-            page.goto(pages.address)
+            enter(page, pages)
             assert "token" not in page.url
             found = 0
             for _ in range(2000):  # Chromium writes its history a little later
@@ -128,6 +137,7 @@ def test_from_a_running_browsers_history_to_rows_and_back(
             shown = page.locator("#payload").text_content()
             (stored,) = pages.device.releases.unsent()
             assert shown.encode() == stored.payload
+            assert pages.device.accounts.named == [], "no server knows this device yet"
             keep_picture(page, "preview")
             press(page, "Send this to")
             page.wait_for_url("**/for-you")
@@ -136,16 +146,17 @@ def test_from_a_running_browsers_history_to_rows_and_back(
             keep_picture(page, "for-you")
             held = {row.ItemId for row in publishing.held(pages.device)}
             assert held == {row["ItemId"] for row in json.loads(shown)}
-            assert "alien-1979" not in held, "a withheld category's film is not sent"
             assert len(tab.context.pages) >= 2, "the browser is still open"
             page.goto(f"{pages.url}/learned?look=1")
             keep_picture(page, "learned")
             assert f"{len(held)} rows" in page.inner_text("main")
             page.goto(f"{pages.url}/data")
-            press(page, "Delete on the server")
-            page.get_by_role("checkbox", name="I am sure").check()
-            press(page, "Delete everything here")
+            name = dict(pages.device.account)
+            assert publishing.rows_of(name)
+            page.get_by_role("checkbox", name="I am sure").first.check()
+            press(page, "Delete there, then here")
             assert pages.device.history.count() == 0
+            assert not publishing.rows_of(name)
         finally:
             person.close()
     ours = urlsplit(pages.url).netloc
@@ -159,7 +170,7 @@ def test_three_clicks_and_live_odds(pages: Pages, chromium: Any) -> None:
     problems: list[str] = []
     page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.goto(pages.address)
+    enter(page, pages)
     keep_picture(page, "start")
     for click in ("Try with an example history", "Draw the noise", "Send this to"):
         press(page, click)
@@ -167,10 +178,11 @@ def test_three_clicks_and_live_odds(pages: Pages, chromium: Any) -> None:
     assert page.locator(".film").count() > 50
     page.goto(f"{pages.url}/privacy")
     before = page.locator("#odds").inner_text()
-    assert "57 of 100" in before
+    assert "58 of 100" in before
     page.get_by_role("radio", name="Balanced").check()
-    page.locator("#odds", has_text="73 of 100").wait_for()
-    assert page.locator("#odds circle.on").count() == 73
+    page.locator("#odds", has_text="74 of 100").wait_for()
+    assert page.locator("#odds circle.on").count() == 74
+    assert page.locator("#odds circle.other").count() == 26
     page.get_by_role("radio", name="Keep to myself").check()
     page.locator("#odds", has_text="Nothing about your history leaves").wait_for()
     assert pages.device.choice.strength == "recommended", "nothing is saved by looking"
@@ -181,12 +193,12 @@ def test_three_clicks_and_live_odds(pages: Pages, chromium: Any) -> None:
 def test_everything_works_without_script(pages: Pages, chromium: Any) -> None:
     context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(pages.address)
+    enter(page, pages)
     press(page, "Try with an example history")
     page.goto(f"{pages.url}/privacy")
     page.get_by_role("radio", name="Balanced").check()
     press(page, "Save and go to the preview")
-    assert "73 of 100" in page.inner_text("main")
+    assert "74 of 100" in page.inner_text("main")
     press(page, "Draw the noise")
     press(page, "Send this to")
     page.wait_for_url("**/for-you")
@@ -207,7 +219,7 @@ def test_everything_works_without_script(pages: Pages, chromium: Any) -> None:
 
 def test_keyboard_alone(pages: Pages, chromium: Any) -> None:
     page = chromium.new_page()
-    page.goto(pages.address)
+    enter(page, pages)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the page"
     page.keyboard.press("Enter")
@@ -244,7 +256,7 @@ def long_work(device: Device, result: Any = None) -> Iterator[Callable[[str, int
 def test_progress_moves_in_place_and_the_page_goes_on(pages: Pages, chromium: Any) -> None:
     batch = pages.device.reading.file("h.csv", b"Title,Date\nHeat,5/31/2024\n", {})
     page = chromium.new_page()
-    page.goto(pages.address)
+    enter(page, pages)
     with long_work(pages.device, batch) as tell:
         page.goto(f"{pages.url}/working")
         bar = page.get_by_role("progressbar")
@@ -293,10 +305,10 @@ ATTACK = """async (target) => {
 
 @pytest.mark.parametrize("name", ["evil.example", "127.0.0.1"])
 def test_a_forged_page_gets_nothing(pages: Pages, chromium: Any, name: str) -> None:
-    """Also one on another port of this machine, to which the browser does send our cookie."""
+    """Also one on another port of this machine."""
     context = chromium.new_context()
     page = context.new_page()
-    page.goto(pages.address)
+    enter(page, pages)
     with film_site() as port:
         forged = context.new_page()
         forged.goto(f"http://{name}:{port}/evil")
@@ -311,12 +323,88 @@ def test_a_forged_page_gets_nothing(pages: Pages, chromium: Any, name: str) -> N
 def test_a_rebound_name_gets_nothing(pages: Pages, chromium: Any) -> None:
     page = chromium.new_page()
     port = urlsplit(pages.url).port
-    for path in ("/history", f"/?{urlsplit(pages.address).query}"):
+    for path in ("/history", f"/?{urlsplit(pages.address).query}", "/"):
         answer = page.goto(f"http://evil.example:{port}{path}")
         assert answer.status == 421
         assert "History" not in page.content()
     assert page.context.cookies() == []
     page.close()
+
+
+class _Listening(BaseHTTPRequestHandler):
+    """Another web application on this machine: it notes what browsers bring."""
+
+    def do_GET(self) -> None:
+        self.server.brought.append(self.headers.get("Cookie"))  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def another_application() -> Iterator[tuple[int, list[str | None]]]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Listening) as server:
+        server.brought = []  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1], server.brought  # type: ignore[attr-defined]
+        server.shutdown()
+
+
+def test_another_application_of_this_machine_gets_no_cookie(pages: Pages, chromium: Any) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    address = pages.address
+    pages.door.open(address)  # no screen here, so it only writes the file
+    page.goto(pages.door.redirect_file.as_uri())
+    page.wait_for_url(f"{pages.url}/")
+    page.goto(f"{pages.url}/history")
+    assert page.inner_text("h1") == "Your history"
+    (cookie,) = context.cookies()
+    assert cookie["domain"] == pages.door.name
+    with another_application() as (port, brought):
+        for name in ("127.0.0.1", "localhost", "other.localhost"):
+            page.goto(f"http://{name}:{port}/")
+        assert len(brought) >= 3
+        assert set(brought) == {None}
+        # the same browser does bring it where it belongs: only the name keeps others out
+        page.goto(f"http://{pages.door.name}:{port}/")
+        assert cookie["value"] in str(brought[-1])
+    replayed = context.browser.new_context().new_page()
+    assert replayed.goto(address).status == 403, "the invitation was used"
+    assert "Your history" not in replayed.content()
+    replayed.context.close()
+    context.close()
+
+
+def test_a_bookmark_leads_back_in(
+    pages: Pages, chromium: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    opened: list[str] = []
+    monkeypatch.setattr(doors, "has_screen", lambda: True)
+    monkeypatch.setattr(doors, "_PAUSE", 0.0)
+    monkeypatch.setattr(pages.door, "_browse", opened.append)
+    page.goto(f"{pages.entrance}/history")
+    keep_picture(page, "entrance")
+    press(page, "Open them in my browser")
+    page.get_by_text("A window opens").wait_for()
+    assert context.cookies() == []
+    page.goto(opened[-1])
+    page.wait_for_url(f"{pages.url}/")
+    assert "other programs" not in page.inner_text("main")
+    page.goto(pages.entrance)
+    page.get_by_text("its address was not found").click()
+    press(page, "Show them here all the same")
+    page.get_by_text("A window opens").wait_for()
+    page.goto(opened[-1])
+    page.wait_for_url(f"{pages.entrance}/")
+    assert "other programs that listen on this machine may get" in page.inner_text("main")
+    press(page, "Try with an example history")
+    assert pages.device.history.count() > 0
+    context.close()
 
 
 # ---- for everybody ------------------------------------------------------------------------
@@ -335,13 +423,14 @@ def axe() -> str:
     ("scheme", "width"), [("light", 1280), ("dark", 390)], ids=["light wide", "dark phone"]
 )
 def test_every_page_is_accessible_and_fits(
-    pages: Pages, chromium: Any, axe: str, scheme: str, width: int, tmp_path: Path
-) -> None:
+    pages: Pages, publishing: Served, chromium: Any, axe: str, scheme: str, width: int,
+    tmp_path: Path,
+) -> None:  # fmt: skip
     context = chromium.new_context(
         color_scheme=scheme, viewport={"width": width, "height": 844}, bypass_csp=True
     )
     page = context.new_page()
-    page.goto(pages.address)
+    enter(page, pages)
     press(page, "Try with an example history")
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     found: list[str] = []
@@ -399,15 +488,24 @@ def test_every_page_is_accessible_and_fits(
         press(page, "Use this server")
         assert "Do you know this server?" in page.inner_text("main")
         look("question about a server")
+        pages.device.accounts.use(own.url, Path(certifi.where()).read_text("utf-8"))
+        page.goto(f"{pages.url}/server/certificate")
+        assert "another certificate" in page.inner_text("h1")
+        look("another certificate")
+        pages.device.use_server(publishing.url)
     page.goto(f"{pages.url}/data")
-    page.get_by_role("checkbox", name="I am sure").check()
-    press(page, "Delete everything here")
+    page.get_by_role("checkbox", name="I am sure").first.check()
+    press(page, "Delete there, then here")
     look("deleted")
+    page.goto(f"{pages.url}/data")
+    look("data without a name")
+    page.goto(pages.entrance)
+    look("entrance")
     store = Store(tmp_path / "sealed")
     store.seal("four words are better")
     store.close()
     with showing(tmp_path / "sealed") as sealed:
-        page.goto(sealed.address)
+        enter(page, sealed)
         assert page.url.endswith("/unlock")
         look("unlock")
         page.get_by_label("Passphrase").fill("wrong one")

@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from epicrec.client.choice import STRENGTHS, in_words
 from epicrec.client.device import Device
 from epicrec.client.learned import in_worlds
+from epicrec.client.promises import promise
 from epicrec.client.security import MOST_BODY
 from epicrec.client.store import LockedError
 from epicrec.errors import EpicrecError
@@ -50,6 +51,8 @@ class Ask:
     query: dict[str, str]
     form: dict[str, list[str]]
     files: list[tuple[str, bytes]]
+    plain: bool = False
+    """The pages have no host name of their own, and say so."""
 
     @property
     def device(self) -> Device:
@@ -67,8 +70,9 @@ class Ask:
         said, self.state.said[:] = list(self.state.said), []
         device = self.state.device
         shown = PAGES.get_template(name).render(
-            said=said, sealed=device is None, catalogue=device and device.catalogue, **values
-        )
+            said=said, sealed=device is None, catalogue=device and device.catalogue,
+            plain=self.plain, **values,
+        )  # fmt: skip
         return HTMLResponse(shown, status)
 
 
@@ -88,7 +92,7 @@ def endpoint(state: State, handler: Handler) -> Callable[[Request], Awaitable[Re
         form, files = read_form(request.headers.get("content-type", ""), bytes(body))
         query = dict(request.query_params)
         path = {name: str(value) for name, value in request.path_params.items()}
-        ask = Ask(state, path, query, form, files)
+        ask = Ask(state, path, query, form, files, request.scope.get("plain", False))
         return await run_in_threadpool(_handled, handler, ask)
 
     return answer
@@ -122,6 +126,11 @@ def read_form(kind: str, body: bytes) -> tuple[dict[str, list[str]], list[tuple[
     return form, files
 
 
+def entrance_page(opened: Path | None = None) -> str:
+    """What 127.0.0.1 shows: how to come in, or which file was `opened`."""
+    return PAGES.get_template("entrance.html").render(opened=opened)
+
+
 def to(path: str) -> RedirectResponse:
     """On to another page after a change."""
     return RedirectResponse(path, 303)
@@ -134,7 +143,9 @@ PAGES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-PAGES.globals.update(in_worlds=in_worlds, in_words=in_words, strengths=STRENGTHS, isinf=isinf)
+PAGES.globals.update(
+    in_worlds=in_worlds, in_words=in_words, strengths=STRENGTHS, isinf=isinf, promise=promise
+)
 PAGES.filters["segment"] = lambda text: quote(str(text), safe="")
 PAGES.filters["day"] = lambda text: str(text)[:10]
 PAGES.filters["moment"] = lambda text: str(text)[:16].replace("T", " ")

@@ -9,7 +9,10 @@ from starlette.responses import Response
 from epicrec.client.choice import Choice, mechanisms
 from epicrec.client.learned import category_views, in_worlds, title_odds
 from epicrec.client.pages.history import about
+from epicrec.client.promises import said
+from epicrec.client.releases import CHOSEN_MOMENT
 from epicrec.client.remote import RemoteError
+from epicrec.client.schedule import USUAL, next_moment, set_schedule
 from epicrec.client.web import Ask, to
 from epicrec.errors import BudgetExceededError, InputError
 from epicrec.perturb import parse_level
@@ -54,8 +57,13 @@ def _explained(ask: Ask, choice: Choice) -> dict[str, Any]:
     device = ask.device
     epsilon = choice.epsilon(device.catalogue)
     totals = device.ledger.total()
+    plan = device.store.setting("schedule")
     return {
         "choice": choice,
+        "levels_chosen": sorted(set(choice.levels(device.catalogue).values())),
+        "plan": plan,
+        "due": next_moment(plan),
+        "chosen_moment": CHOSEN_MOMENT,
         "levels": LEVELS,
         "mechanisms": mechanisms(),
         "epsilon": epsilon,
@@ -99,9 +107,11 @@ def send(ask: Ask) -> Response:
     try:
         device.send(ask.path["id"])
     except RemoteError as error:
-        ask.say(f"Not sent, or not known to have arrived: {error} Sending again costs nothing.")
+        ask.say(said("not sent", error=error))
         return to("/preview")
-    ask.say("Sent, exactly as shown.")
+    if device.store.setting("schedule") is None:
+        set_schedule(device, USUAL if ask.field("weekly") else "never")
+    ask.say(said("sent"))
     return to("/for-you")
 
 
@@ -125,12 +135,13 @@ def ledger(ask: Ask) -> Response:
         limit=device.ledger.limit_epsilon,
         releases=device.releases.all(),
         path=device.ledger.path,
+        account=device.account,
     )
 
 
 def learned(ask: Ask) -> Response:
     device, text = ask.device, ask.query.get("q", "").strip()[:200]
-    sent = [stored for stored in device.releases.all() if stored.state == "sent"]
+    sent = [stored for stored in device.releases.all() if stored.sent_at]
     items = device.history.items()
     watched = set(items)
     titles = [str(item) for item in device.reading.matcher.search(text, 12)] if text else items[:12]
@@ -153,7 +164,8 @@ def learned(ask: Ask) -> Response:
         categories=category_views(
             device.catalogue, sent, items, dict(device.choice.levels(device.catalogue))
         ),
-        looked="look" in ask.query,
+        looked="look" in ask.query and bool(device.account and device.account["user_id"]),
+        account=device.account,
         held=[(about(device, row.ItemId), row, row.ItemId in watched) for row in held],
         missing=len(watched - {row.ItemId for row in held}),
         problem=problem,

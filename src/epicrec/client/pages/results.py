@@ -5,17 +5,21 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
 from starlette.responses import Response
 
+from epicrec.client.device import Device
 from epicrec.client.pages.history import about, known
-from epicrec.client.remote import UntrustedError, shown_certificate
-from epicrec.client.schedule import EVERY, set_schedule
+from epicrec.client.promises import said
+from epicrec.client.releases import CHOSEN_MOMENT
+from epicrec.client.remote import UntrustedError, fingerprint, shown_certificate
+from epicrec.client.schedule import EVERY, USUAL, next_moment, set_schedule
 from epicrec.client.sources import Evidence, Viewing, write_own
 from epicrec.client.store import PLAIN
-from epicrec.client.vault import WrongPassphraseError
+from epicrec.client.vault import LEAST, Vault, WrongPassphraseError
 from epicrec.client.web import Ask, to
 from epicrec.errors import InputError
 
@@ -34,6 +38,7 @@ def for_you(ask: Ask) -> Response:
     return ask.page(
         "for_you.html", found=found, rows=rows, films=shown, compare=compare, category=category,
         watched=len(device.history.items()), account=device.account,
+        listed=bool(device.published.listed),
         unwanted=[about(device, item) for item in device.shelf.unwanted()],
     )  # fmt: skip
 
@@ -42,7 +47,7 @@ def not_interested(ask: Ask) -> Response:
     device, item = ask.device, ask.field("item_id")
     known(device, item)
     device.shelf.not_interested(item, wanted=bool(ask.field("again")))
-    ask.say(f"{device.catalogue.title_of(item)}: noted, on this device only.")
+    ask.say(f"{device.catalogue.title_of(item)}: {said('not interested')}")
     return to("/for-you")
 
 
@@ -55,29 +60,50 @@ def refresh(ask: Ask) -> Response:
 
 
 def server(ask: Ask) -> Response:
+    return _server(ask)
+
+
+def _server(ask: Ask, url: str = "", shown: tuple[str, str] = ("", "")) -> Response:
     plan = ask.device.store.setting("schedule")
     return ask.page(
-        "server.html", account=ask.device.account, url="", fingerprint="", pem="",
-        every=list(EVERY), plan=plan,
+        "server.html", account=ask.device.account, url=url, pem=shown[0], fingerprint=shown[1],
+        every=list(EVERY), usual=USUAL, plan=plan, due=next_moment(plan),
+        chosen_moment=CHOSEN_MOMENT,
     )  # fmt: skip
 
 
 def use_server(ask: Ask) -> Response:
-    """Try the server; where nobody vouches for it, ask whether to trust what it shows."""
+    """Try the server; where nobody vouches for it, ask whether to trust what it shows.
+
+    One that was trusted before and shows another certificate is refused, unless the person says in
+    so many words that they trust the new one.
+    """
     device, url, pem = ask.device, ask.field("url"), ask.field("certificate")
+    before = device.accounts.known(url)
+    used = before is not None and bool(before["certificate"] or before["user_id"])
+    if used and pem and ask.field("compared") != "yes":
+        raise InputError("compare the two fingerprints and tick the box; nothing was changed")
     device.use_server(url, pem)
-    remote = device.accounts.dial()
-    try:
-        remote.model_info()
-    except UntrustedError:
-        pem, fingerprint = shown_certificate(url)
-        return ask.page(
-            "server.html", account=device.account, url=url, fingerprint=fingerprint, pem=pem,
-            every=list(EVERY), plan=device.store.setting("schedule"),
-        )  # fmt: skip
-    finally:
-        remote.close()
-    ask.say("The server answers.")
+    return _tried(ask, url, used)
+
+
+def certificate(ask: Ask) -> Response:
+    """Whether the chosen server still shows what was trusted."""
+    return _tried(ask, ask.device.accounts.chosen()["url"], True)
+
+
+def _tried(ask: Ask, url: str, used: bool) -> Response:
+    with closing(ask.device.accounts.dial()) as remote:
+        try:
+            remote.model_info()
+        except UntrustedError:
+            pem, new = shown_certificate(url)
+            if not used:
+                return _server(ask, url, (pem, new))
+            trusted = ask.device.accounts.chosen()["certificate"]
+            old = fingerprint(trusted) if trusted else ""
+            return ask.page("certificate.html", 409, url=url, old=old, new=new, pem=pem)
+    ask.say("The server answers, and its certificate is trusted.")
     return to("/server")
 
 
@@ -93,9 +119,14 @@ def schedule(ask: Ask) -> Response:
 def data(ask: Ask) -> Response:
     device = ask.device
     return ask.page(
-        "data.html", films=device.history.count(), account=device.account, folder=device.folder,
-        under_passphrase=device.store.is_sealed,
+        "data.html", films=device.history.count(), folder=device.folder,
+        servers=_servers(device), under_passphrase=device.store.is_sealed, least=LEAST,
     )  # fmt: skip
+
+
+def _servers(device: Device) -> str:
+    """The servers that know this device by a name, for a sentence."""
+    return " and ".join(account["url"] for account in device.accounts.named)
 
 
 def export_csv(ask: Ask) -> Response:
@@ -126,29 +157,56 @@ def export_all(ask: Ask) -> Response:
     return _download("epicrec-everything.zip", packed.getvalue(), "application/zip")
 
 
+def export_sealed(ask: Ask) -> Response:
+    """The same under a passphrase; `--restore` asks for it."""
+    vault = Vault.new(Path("export"), _new_passphrase(ask))
+    content = vault.sealed(bytes(export_all(ask).body))
+    return _download("epicrec-everything.sealed", content, "application/octet-stream")
+
+
 def forget_there(ask: Ask) -> Response:
-    ask.device.accounts.forget()
-    ask.say("The server was told to delete everything it holds of you, and confirmed it.")
+    _forget_there(ask)
     return to("/data")
 
 
+def _forget_there(ask: Ask) -> None:
+    """Nothing is scheduled afterwards: the next release would have the server make a new name."""
+    ask.device.accounts.forget()
+    set_schedule(ask.device, "never")
+    ask.say(said("deleted there"))
+
+
 def erase(ask: Ask) -> Response:
+    """Delete here; with `there`, first on the servers, and only if they confirm it."""
+    device = ask.device
     if ask.field("sure") != "yes":
         raise InputError("tick the box to say that you are sure; nothing was deleted")
-    ask.device.erase()
-    ask.say("Everything on this device is deleted.")
+    if ask.field("there"):
+        _forget_there(ask)
+    servers, spent = _servers(device), device.ledger.total().get("item")
+    ledger = bool(ask.field("ledger"))
+    device.erase(ledger=ledger)
+    ask.say(said("deleted here"))
+    if spent is not None:
+        ask.say(said("ledger gone" if ledger else "ledger kept", epsilon=f"{spent.epsilon:.3g}"))
+    if servers:
+        ask.say(said("still there", servers=servers))
     return to("/")
 
 
+def _new_passphrase(ask: Ask) -> str:
+    if ask.field("passphrase") != ask.field("again"):
+        raise InputError("the two passphrases differ; type the same twice")
+    return ask.field("passphrase")
+
+
 def passphrase(ask: Ask) -> Response:
-    store, first = ask.device.store, ask.field("passphrase")
+    store = ask.device.store
     if store.is_sealed:
         store.unseal()
         ask.say("The history is no longer under a passphrase.")
-    elif first != ask.field("again"):
-        raise InputError("the two passphrases differ; type the same twice")
     else:
-        store.seal(first)
+        store.seal(_new_passphrase(ask))
         ask.say("The history is under the passphrase now. Without it nobody can open it.")
     return to("/data")
 

@@ -1,0 +1,104 @@
+"""Promises: every sentence of the pages about what is sent, asked, kept or known.
+
+They stand here and nowhere else, so that `tests/client/test_promises.py` can hold each of them
+against the requests that were really made; a page shows one by its key.
+"""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+PROMISES = {
+    # every page
+    "footer": "This page comes from your own machine. It speaks to nobody but the server you "
+    "chose: it fetches the model published there for everybody, without saying who asks; it sends "
+    "what you release; after a release it asks for the list made from that; and it has the server "
+    "show or delete what it holds of you when you say so.",
+    # start, sources, history
+    "start": "Your history is kept on this device. Nothing of it leaves before you have said how "
+    "private to be and sent a first release.",
+    "no server": "No server is chosen, so nothing can be sent. Everything else works without one.",
+    "sources": "Files and browsers are read on this device; reading them sends nothing.",
+    "not interested": "noted, on this device only.",
+    # privacy
+    "level no": "nothing is sent; under your name the server is asked for nothing, unless you have "
+    "it show or delete what it holds",
+    "level noise": "films drawn at random are sent whose categories add up to about those of "
+    "yours; most are made up, and some you may really have watched",
+    "level all": "what you watched is sent, without protection",
+    "withheld": "What you watched of a category that you keep to yourself has no influence on what "
+    "is sent. It is treated as if you had never watched any of it, so that nobody can tell that "
+    "you keep it: made-up films of it may be sent under your name.",
+    "withheld shows": "Where no category is sent with noise there is nothing to hide behind: what "
+    "you keep to yourself is then seen to be missing.",
+    "nothing leaves": "Nothing about your history leaves this device. You still get "
+    "recommendations: they are made here.",
+    "clear": "What you allow is sent as it is: whoever sees it knows that you watched those films. "
+    "Nothing is hidden by noise.",
+    "some clear": "Films whose categories you all send as they are have no such protection.",
+    "odds": "Whoever guesses from what was sent whether you watched a film, and says so wrongly in "
+    "no more than {wrong} of 100 worlds where you did not, says so in at most {right} of 100 "
+    "worlds where you did.",
+    "odds d2p": "Whoever guesses from what was sent which of two films you watched, and names the "
+    "one wrongly in no more than {wrong} of 100 worlds, names it rightly in at most {right} of "
+    "100.",
+    "size is public": "How many films are sent is not hidden: it is the number of those that are "
+    "new, and where none is new nothing is sent.",
+    # preview
+    "exactly": "It is exactly what will be sent, byte for byte.",
+    "exactly but the name": "It is exactly what will be sent, but for your name: this device has "
+    "none at the server and gets a random one with this release, in the place of the empty UserId.",
+    "drawn once": "Noise is drawn once. You then see exactly what would be sent, and decide. "
+    "Drawing sends nothing.",
+    "drawn anyway": "Nothing is new. A release is drawn all the same, about no film: otherwise "
+    "that something is sent would tell that something was watched.",
+    "refused": "Nothing was drawn for you to see and nothing was sent.",
+    "sent": "Sent, exactly as shown.",
+    "not sent": "Not sent, or not known to have arrived: {error} Sending the same bytes again "
+    "costs nothing.",
+    # afterwards
+    "ranked here": "Nothing about your history was sent for this.",
+    "ledger first": "Every release is written here, on the disk, before it is shown or sent.",
+    "none recorded": "No release is recorded here as sent. What was sent from another machine, or "
+    "before everything here was deleted, does not count on this page.",
+    # server
+    "known as": "It knows this device as {name}, a random name it gave.",
+    "no name": "This device has no name there. It gets a random one with the first release it "
+    "sends.",
+    "schedule": "What is new is sent at moments that were fixed beforehand, at your level, also "
+    "when nothing is new: so the moment tells nothing of what you watched. Where this program does "
+    "not run at that moment, it sends at its next start.",
+    "certificate": "Nothing is sent to a server that shows another certificate than the one you "
+    "trusted, unless you trust the new one here.",
+    # my data
+    "export clear": "The zip is not sealed: whoever has it reads your history, and can speak to "
+    "the server in your name.",
+    "export sealed": "Whoever has the sealed file and not the passphrase learns its size.",
+    "delete there": "{servers} will be told to delete what it holds of this device, and nothing "
+    "more is scheduled. What others copied before cannot be called back; the ledger goes on "
+    "counting it.",
+    "nothing to delete there": "This device has no name at a server, so it can have nothing "
+    "deleted there. What was sent under an earlier name and not deleted then is still there.",
+    "delete here": "History, releases and settings on this device go. The ledger stays: it holds "
+    "no titles, and what was spent stays spent.",
+    "kept there": "No server is told: it keeps what was sent to it, and without your name there "
+    "you can no longer have it deleted.",
+    "forget the ledger": "Forget the ledger too. What was spent still counts, and nothing here "
+    "will know it any more.",
+    "deleted there": "The server was told to delete everything it holds of you, and confirmed it.",
+    "deleted here": "History, releases and settings on this device are deleted.",
+    "ledger kept": "The ledger is kept: ε = {epsilon} stays spent.",
+    "ledger gone": "The ledger is deleted too. What was spent, ε = {epsilon}, still counts for "
+    "whoever has what was sent.",
+    "still there": "{servers} was not told and still holds what was sent to it.",
+}
+
+
+def said(key: str, **values: object) -> str:
+    """A sentence, its gaps filled."""
+    return PROMISES[key].format(**values)
+
+
+def promise(key: str, **values: object) -> Markup:
+    """A sentence for a page, marked with its key."""
+    return Markup('<span data-promise="{}">{}</span>').format(key, said(key, **values))

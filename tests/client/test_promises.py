@@ -1,0 +1,501 @@
+"""Every sentence of the pages about what is sent, asked or known, held against the requests made.
+
+One person's round is recorded request by request. `CHECKS` has a check for each sentence, beside
+the sentence as it stands; a sentence that was changed, or added, fails until somebody looks again.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from html import unescape
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import certifi
+import httpx
+import pytest
+
+from client.conftest import ADMIN, Served, serving
+from epicrec.client import promises
+from epicrec.client.choice import Choice
+from epicrec.client.device import Device
+from epicrec.client.learned import in_worlds
+from epicrec.client.pages import history, privacy, results
+from epicrec.client.promises import PROMISES
+from epicrec.client.releases import Stored
+from epicrec.client.remote import ChangedError, Remote, RemoteError
+from epicrec.client.schedule import next_moment, run_due, set_schedule
+from epicrec.client.vault import Vault
+from epicrec.client.web import Ask, State
+from epicrec.data import Catalogue, Ratings
+from epicrec.perturb.levels import ALL, NO
+
+TEMPLATES = Path(promises.__file__).parent / "templates"
+PAGES = TEMPLATES.parent / "pages"
+ABOUT_SENDING = re.compile(
+    r"\b(sent|sends?|sending|told|tells?|knows?|known|learn\w*|leaves?|holds?|nobody|anywhere|"
+    r"asks?|asked)\b"
+)
+CSV = b"title,year,imdb_id,tmdb_id,watched_at,rating,source\nHeat,1995,,,,,mine\n"
+
+
+@dataclass
+class Round:
+    """A person's steps, with the requests that each of them made."""
+
+    device: Device
+    served: Served
+    steps: dict[str, list[httpx.Request]] = field(default_factory=dict)
+    shown: dict[str, str] = field(default_factory=dict)
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def step(self, name: str, *pages: tuple[Callable[[Ask], Any], dict[str, str]]) -> None:
+        self.served.seen.clear()
+        said = State(lambda _: self.device, self.device)
+        for page, given in pages:
+            form = {key: [value] for key, value in given.items()}
+            files = [("own.csv", CSV)] if page is history.upload else []
+            path = {"id": given["id"]} if "id" in given else {}
+            answer = page(Ask(said, path, dict(given), form, files))
+            self.shown[name] = self.shown.get(name, "") + bytes(answer.body).decode(
+                "utf-8", "replace"
+            )
+        self.kept[f"said at {name}"] = list(said.said)
+        self.steps[name] = list(self.served.seen)
+
+    def all(self) -> list[httpx.Request]:
+        return [request for requests in self.steps.values() for request in requests]
+
+    def paths(self, *names: str) -> set[tuple[str, str]]:
+        """What was asked in these steps, and whether under a name."""
+        found = (request for name in names for request in self.steps[name])
+        return {
+            (f"{r.method} {r.url.path.rpartition('/api/')[2].split('/')[0]}",
+             "named" if "x-api-key" in r.headers else "nameless")
+            for r in found
+        }  # fmt: skip
+
+    @property
+    def first(self) -> Stored:
+        found: Stored = self.kept["first"]
+        return found
+
+
+LOOKING = [
+    (history.start, {}), (history.history, {}), (history.sources, {}), (privacy.privacy, {}),
+    (privacy.preview, {}), (privacy.learned, {"look": "1"}), (privacy.ledger, {}),
+    (results.server, {}), (results.data, {}), (results.for_you, {}),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def told(
+    tmp_path_factory: pytest.TempPathFactory, films: Catalogue, viewers: Ratings
+) -> Iterator[Round]:
+    """Start, keep to oneself, preview, send, look, delete; and once more without a server."""
+    base = tmp_path_factory.mktemp("promises")
+    with serving(base / "server") as served:
+        served.publish(viewers)
+        with closing(Device(base / "alone", films, dial=served.dial)) as alone:
+            without = Round(alone, served)
+            without.step("alone", (history.example, {}), *LOOKING)
+        with closing(Device(base / "device", films, server=served.url, dial=served.dial)) as device:
+            now = Round(device, served, dict(without.steps), dict(without.shown))
+            device.choose(Choice(overall=NO))
+            now.step("fresh", (history.example, {}), (history.upload, {}), *LOOKING)
+            set_schedule(device, "weekly")
+            now.step("fetching at no release", (results.refresh, {}))
+            device.store.set(schedule=None)
+            device.choose(Choice())
+            now.step("drawing", (privacy.draw, {}), *LOOKING)
+            now.kept["first"] = stored = device.releases.unsent()[0]
+            now.kept["entered"] = len(device.ledger.entries())
+            put_feedback, arrived = Remote.put_feedback, []
+
+            def put_and_look(self: Remote, payload: bytes) -> None:
+                arrived.append(any(stored.id in e.about for e in device.ledger.entries()))
+                put_feedback(self, payload)
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Remote, "put_feedback", put_and_look)
+                now.step("sending", (privacy.send, {"id": stored.id, "weekly": "yes"}))
+            now.kept["at the server"] = arrived
+            now.kept["sent"], now.kept["name"] = device.releases.get(stored.id), device.account
+            now.step("looking", *LOOKING)
+            now.step("not interested", (results.not_interested, {"item_id": "heat-1995"}))
+            now.step("nothing new", (privacy.draw, {}))
+            now.kept["empty"] = device.releases.unsent()[0]
+            device.set_limit(0.01)
+            releases = len(device.releases.all())
+            now.step("refused", (privacy.draw, {}))
+            now.kept["refused"] = len(device.releases.all()) - releases
+            device.set_limit(50)
+            due = next_moment(device.store.setting("schedule"))
+            assert due is not None
+            served.seen.clear()
+            run_due(device, due)
+            now.steps["scheduled"] = list(served.seen)
+            device.choose(Choice(overall=NO))
+            now.step("keeping again", (results.refresh, {}), *LOOKING)
+            device.choose(Choice(overall=ALL, exceptions={"Horror": NO}))
+            now.kept["clear"] = device.draw()
+            now.kept["horror"] = {
+                str(i) for k, i in enumerate(films.item_ids) if "Horror" in films.categories_of(k)
+            }
+            now.kept["watched"] = set(device.history.items())
+            device.choose(Choice())
+            device.draw()
+            device.choose(Choice(mechanism="d2p"))
+            now.kept["d2p"] = device.draw()
+            now.kept["copy"] = device.store.copy()
+            now.step("deleting there", (results.forget_there, {}))
+            now.kept["held after"] = served.rows_of(dict(now.kept["name"]))
+            now.kept["plan after"] = device.store.setting("schedule")
+            now.step("looking nameless", (results.refresh, {}), *LOOKING)
+            device.choose(Choice())
+            (waiting, *_) = device.releases.unsent()
+            device.accounts.registered()
+            device.releases.readdress(waiting.id, (device.account or {})["user_id"])
+            now.kept["anew"] = device.releases.get(waiting.id)
+            now.step("sending anew", (privacy.send, {"id": waiting.id}))
+            now.kept["lost"], now.kept["repeated"] = lost_and_repeated(now)
+            now.kept["second name"] = dict(device.account or {})
+            now.kept["spent"] = device.ledger.total()["item"].epsilon
+            now.step("deleting here", (results.erase, {"sure": "yes"}))
+            now.kept["still held"] = served.rows_of(now.kept["second name"])
+            now.kept["ledger after"] = device.ledger.total()["item"].epsilon
+            now.kept["films after"] = device.history.count()
+            now.step("after", *LOOKING)
+            now.step("deleting the ledger", (results.erase, {"sure": "yes", "ledger": "yes"}))
+            now.kept["ledger gone"] = device.ledger.entries()
+            yield now
+
+
+def lost_and_repeated(told: Round) -> tuple[bytes, bytes]:
+    """What a person sends whose line breaks, and what they send when they press again."""
+    device, put_feedback = told.device, Remote.put_feedback
+    drawn = device.draw()
+    device.releases.readdress(drawn.id, (device.account or {})["user_id"])
+
+    def break_the_line(self: Remote, payload: bytes) -> None:
+        put_feedback(self, payload)
+        raise RemoteError("the line broke")
+
+    spent = device.ledger.total()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Remote, "put_feedback", break_the_line)
+        told.step("lost", (privacy.send, {"id": drawn.id}))
+    told.step("repeated", (privacy.send, {"id": drawn.id}))
+    assert device.ledger.total() == spent, "at no cost"
+    return put(told, "lost")[0], put(told, "repeated")[0]
+
+
+def nothing_asked(*steps: str) -> Callable[[Round], bool]:
+    return lambda told: not [r for step in steps for r in told.steps[step]]
+
+
+MODEL = {("GET model", "nameless")}
+
+
+def only_the_model(*steps: str) -> Callable[[Round], bool]:
+    """Asked for without a name, and nothing else."""
+    return lambda told: told.paths(*steps) <= MODEL
+
+
+def without_the_name(stored: Stored) -> bytes:
+    return re.sub(rb'"UserId":"\w*"', b'"UserId":""', stored.payload)
+
+
+def put(told: Round, step: str) -> list[bytes]:
+    return [r.content for r in told.steps[step] if r.method == "PUT"]
+
+
+def no_film_in(told: Round, *steps: str) -> bool:
+    """No film of the history in an address, a header or a body."""
+    said = b"\n".join(
+        bytes(r.url.raw_path) + repr(r.headers.raw).encode() + r.content
+        for step in steps for r in told.steps[step]
+    )  # fmt: skip
+    return not [item for item in told.kept["watched"] if f'"{item}"'.encode() in said]
+
+
+def odds_hold(_: Round) -> bool:
+    """Whoever is wrong in at most the part f is right in at most e^ε f and 1 - (1 - f)/e^ε."""
+    for epsilon in (0.01, 0.3, 0.5, 1.0, 3.0, 6.0):
+        right, wrong = in_worlds(epsilon)
+        most = min(exp(epsilon) * wrong / 100, 1 - (1 - wrong / 100) / exp(epsilon))
+        if right / 100 < most or right / 100 < exp(epsilon) / (1 + exp(epsilon)):
+            return False
+    return in_worlds(0.3) == (58, 42)
+
+
+def spoken_to_one_server(told: Round) -> bool:
+    hosts = {(r.url.host, r.url.port) for r in told.all()}
+    expected = {"POST register", "PUT feedback", "GET model", "GET recommend", "GET user",
+                "DELETE user"}  # fmt: skip
+    asked = {path for path, _ in told.paths(*told.steps)}
+    lists = [r for step in ("fresh", "drawing", "keeping again", "looking nameless", "after")
+             for r in told.steps[step] if "recommend" in r.url.path]  # fmt: skip
+    return len(hosts) == 1 and asked <= expected and not lists and (
+        ("GET recommend", "named") in told.paths("sending")
+    )  # fmt: skip
+
+
+def drawn_in_their_place(told: Round) -> bool:
+    """About as many of each category, most of them others; and some that were watched."""
+    sent, watched = set(told.first.release.items), told.kept["watched"]
+    return bool(sent & watched) and len(sent - watched) > len(sent & watched)
+
+
+def withheld_like_never_watched(told: Round) -> bool:
+    """Films of a withheld category may be sent; that they mean nothing is for
+    `test_one_release_and_ten_do_not_tell_what_is_withheld`."""
+    films = told.device.catalogue
+    choice = Choice(exceptions={"Horror": NO}, strength="strongest")
+    perturber = choice.perturber(films)
+    sent = [perturber.release([], choice.levels(films)).items for _ in range(20)]
+    return any(told.kept["horror"] & set(items) for items in sent)
+
+
+def refuses_another_certificate(told: Round) -> bool:
+    """The line is closed before a request is written: nobody was registered."""
+    with serving(told.device.folder.parent / "secure", http=False) as secure:
+        other = Path(certifi.where()).read_text("utf-8")
+        with closing(Remote(secure.url, certificate=other)) as remote, pytest.raises(ChangedError):
+            remote.register()
+        trusted = ssl.create_default_context(cafile=str(secure.folder / "tls" / "ca.pem"))
+        users = httpx.get(
+            f"{secure.url}/api/users", headers={"X-API-Key": ADMIN}, verify=trusted
+        ).json()
+    return users["Users"] == []
+
+
+def sealed_tells_its_size(_: Round) -> bool:
+    """Two contents of one size: two files of one size, with nothing in common but the head."""
+    vault = Vault.new(Path("export"), "four words are better")
+    one, two = vault.sealed(b"a" * 5000), vault.sealed(b"b" * 5000)
+    return len(one) == len(two) and one[60:] != two[60:] and b"aaaa" not in one
+
+
+def kept_to_oneself(told: Round) -> bool:
+    """No request under a name but the one for what the server holds, which the person made."""
+    asked = told.paths("fresh", "fetching at no release", "keeping again")
+    return asked <= MODEL | {("GET user", "named")} and no_film_in(told, "fresh", "keeping again")
+
+
+CHECKS: dict[str, Callable[[Round], bool]] = {
+    "This page comes from your own machine. It speaks to nobody but"
+    " the server you chose: it fetches the model published there "
+    "for everybody, without saying who asks; it sends what you "
+    "release; after a release it asks for the list made from that; "
+    "and it has the server show or delete what it holds of you when"
+    " you say so.": spoken_to_one_server,
+    "Your history is kept on this device. Nothing of it leaves "
+    "before you have said how private to be and sent a first "
+    "release.": only_the_model("fresh", "drawing"),
+    "No server is chosen, so nothing can be sent. Everything else "
+    "works without one.": nothing_asked("alone"),
+    "Files and browsers are read on this device; reading them sends nothing.": lambda told: (
+        no_film_in(told, "fresh") and told.paths("fresh") <= MODEL
+    ),
+    "noted, on this device only.": nothing_asked("not interested"),
+    "nothing is sent; under your name the server is asked for "
+    "nothing, unless you have it show or delete what it holds": kept_to_oneself,
+    "films drawn at random are sent whose categories add up to "
+    "about those of yours; most are made up, and some you may "
+    "really have watched": drawn_in_their_place,
+    "what you watched is sent, without protection": lambda told: (
+        set(told.kept["clear"].release.items) <= told.kept["watched"]
+    ),
+    "What you watched of a category that you keep to yourself has "
+    "no influence on what is sent. It is treated as if you had "
+    "never watched any of it, so that nobody can tell that you keep"
+    " it: made-up films of it may be sent under your name.": withheld_like_never_watched,
+    "Where no category is sent with noise there is nothing to hide "
+    "behind: what you keep to yourself is then seen to be missing.": lambda told: (
+        not set(told.kept["clear"].release.items) & told.kept["horror"]
+    ),
+    "Nothing about your history leaves this device. You still get "
+    "recommendations: they are made here.": kept_to_oneself,
+    "What you allow is sent as it is: whoever sees it knows that "
+    "you watched those films. Nothing is hidden by noise.": lambda told: (
+        set(told.kept["clear"].release.items) == told.kept["watched"] - told.kept["horror"]
+    ),
+    "Films whose categories you all send as they are have no such protection.": lambda told: (
+        told.kept["clear"].release.guarantee.status == "none"
+    ),
+    "Whoever guesses from what was sent whether you watched a film,"
+    " and says so wrongly in no more than {wrong} of 100 worlds "
+    "where you did not, says so in at most {right} of 100 worlds "
+    "where you did.": odds_hold,
+    "Whoever guesses from what was sent which of two films you "
+    "watched, and names the one wrongly in no more than {wrong} of "
+    "100 worlds, names it rightly in at most {right} of 100.": odds_hold,
+    "How many films are sent is not hidden: it is the number of "
+    "those that are new, and where none is new nothing is sent.": lambda told: (
+        told.kept["d2p"].rows == []
+        and "how many" in str(told.kept["d2p"].release.guarantee).lower()
+    ),
+    "It is exactly what will be sent, byte for byte.": lambda told: (
+        put(told, "sending anew") == [told.kept["anew"].payload]
+    ),
+    "It is exactly what will be sent, but for your name: this "
+    "device has none at the server and gets a random one with this "
+    "release, in the place of the empty UserId.": lambda told: (
+        [without_the_name(told.kept["sent"])] == [told.first.payload]
+        and put(told, "sending") == [told.kept["sent"].payload]
+        and told.first.user_id == ""
+    ),
+    "Noise is drawn once. You then see exactly what would be sent, "
+    "and decide. Drawing sends nothing.": lambda told: (
+        only_the_model("drawing")(told)
+        and told.first.payload.decode() in unescape(told.shown["drawing"])
+    ),
+    "Nothing is new. A release is drawn all the same, about no "
+    "film: otherwise that something is sent would tell that "
+    "something was watched.": lambda told: (
+        bool(told.kept["empty"].rows)
+        and told.kept["empty"].release.items != told.first.release.items
+    ),
+    "Nothing was drawn for you to see and nothing was sent.": lambda told: (
+        nothing_asked("refused")(told) and told.kept["refused"] == 0
+    ),
+    "Sent, exactly as shown.": lambda told: put(told, "sending") == [told.kept["sent"].payload],
+    "Not sent, or not known to have arrived: {error} Sending the "
+    "same bytes again costs nothing.": lambda told: told.kept["lost"] == told.kept["repeated"],
+    "Nothing about your history was sent for this.": lambda told: (
+        no_film_in(told, "looking", "looking nameless") and not put(told, "looking")
+    ),
+    "Every release is written here, on the disk, before it is shown or sent.": lambda told: (
+        told.kept["entered"] == 1 and told.kept["at the server"] == [True]
+    ),
+    "No release is recorded here as sent. What was sent from "
+    "another machine, or before everything here was deleted, does "
+    "not count on this page.": lambda told: bool(told.kept["still held"]),
+    "It knows this device as {name}, a random name it gave.": lambda told: (
+        bool(told.kept["name"]["user_id"])
+        and told.paths("sending") >= {("POST register", "nameless")}
+    ),
+    "This device has no name there. It gets a random one with the "
+    "first release it sends.": lambda told: (
+        [
+            told.paths(s) & {("POST register", "nameless")}
+            for s in ("fresh", "drawing", "looking nameless", "after")
+        ]
+        == [set()] * 4
+    ),
+    "What is new is sent at moments that were fixed beforehand, at "
+    "your level, also when nothing is new: so the moment tells "
+    "nothing of what you watched. Where this program does not run "
+    "at that moment, it sends at its next start.": lambda told: len(put(told, "scheduled")) == 1,
+    "Nothing is sent to a server that shows another certificate "
+    "than the one you trusted, unless you trust the new one here.": refuses_another_certificate,
+    "The zip is not sealed: whoever has it reads your history, and "
+    "can speak to the server in your name.": lambda told: (
+        bool(told.kept["name"]["secret"])
+        and told.kept["name"]["secret"].encode() in told.kept["copy"]
+    ),
+    "Whoever has the sealed file and not the passphrase learns its size.": sealed_tells_its_size,
+    "{servers} will be told to delete what it holds of this device,"
+    " and nothing more is scheduled. What others copied before "
+    "cannot be called back; the ledger goes on counting it.": lambda told: (
+        ("DELETE user", "named") in told.paths("deleting there")
+        and not told.kept["held after"]
+        and told.kept["plan after"]["every"] == "never"
+    ),
+    "This device has no name at a server, so it can have nothing "
+    "deleted there. What was sent under an earlier name and not "
+    "deleted then is still there.": lambda told: (
+        told.paths("looking nameless", "after") <= MODEL and bool(told.kept["still held"])
+    ),
+    "History, releases and settings on this device go. The ledger "
+    "stays: it holds no titles, and what was spent stays spent.": lambda told: (
+        told.kept["films after"] == 0 and told.kept["ledger after"] == told.kept["spent"]
+    ),
+    "No server is told: it keeps what was sent to it, and without "
+    "your name there you can no longer have it deleted.": lambda told: (
+        nothing_asked("deleting here")(told) and bool(told.kept["still held"])
+    ),
+    "Forget the ledger too. What was spent still counts, and "
+    "nothing here will know it any more.": lambda told: (
+        told.kept["ledger gone"] == () and nothing_asked("deleting the ledger")(told)
+    ),
+    "The server was told to delete everything it holds of you, and confirmed it.": lambda told: (
+        ("DELETE user", "named") in told.paths("deleting there") and not told.kept["held after"]
+    ),
+    "History, releases and settings on this device are deleted.": lambda told: (
+        told.kept["films after"] == 0
+    ),
+    "The ledger is kept: ε = {epsilon} stays spent.": lambda told: (
+        told.kept["ledger after"] == told.kept["spent"] > 0
+    ),
+    "The ledger is deleted too. What was spent, ε = {epsilon}, "
+    "still counts for whoever has what was sent.": lambda told: told.kept["ledger gone"] == (),
+    "{servers} was not told and still holds what was sent to it.": lambda told: (
+        nothing_asked("deleting here")(told) and bool(told.kept["still held"])
+    ),
+}
+
+
+def test_there_is_a_check_for_every_sentence() -> None:
+    assert set(CHECKS) == set(PROMISES.values())
+
+
+@pytest.mark.parametrize("sentence", CHECKS)
+def test_what_the_pages_say_is_what_happened(told: Round, sentence: str) -> None:
+    assert CHECKS[sentence](told), told.steps
+
+
+def test_the_sentences_stand_on_the_pages(told: Round) -> None:
+    """Every sentence has its place, and a page shows it with its key."""
+    files = [*TEMPLATES.glob("*.html"), *PAGES.glob("*.py")]
+    calls = "".join(_calls(path.read_text("utf-8")) for path in files)
+    assert [key for key in PROMISES if f'"{key}"' not in calls] == []
+    assert f'data-promise="footer">{PROMISES["footer"]}' in told.shown["looking"]
+
+
+def _calls(text: str) -> str:
+    return "\n".join(
+        re.findall(r"(?:promise|said)\((?:[^()]|\([^()]*\))*\)", text.replace("'", '"'))
+    )
+
+
+NOT_PROMISES = (
+    "Ask the server for everything it holds of me",
+    "Choose a server to send it.",
+    "Do you know this server?",
+    "For those who want to know",
+    "How we know",
+    "I know why it changed",
+    "Preview and send",
+    "The item model the server publishes knows only how popular films are, so it is not used.",
+    "Then this browser does not know addresses that end in .localhost.",
+    "What the server can learn",
+    "What the server holds",
+    "What will be sent",
+    "Why we ask",
+    "nothing learned , give or take",
+    "sent as it is not known:",
+    "the mechanism gives no bound , nothing learned",
+    "the two would not know of each other's releases.",
+    "“after” is the most that can be believed from what was sent, whatever else is known.",
+)
+"""Headings, questions, buttons, and what is said of bounds and of other things than requests."""
+
+
+def test_no_other_sentence_speaks_of_what_is_sent_or_known() -> None:
+    """What stands in a template and not in the table is about something else."""
+    found = set()
+    for path in TEMPLATES.glob("*.html"):
+        text = re.sub(r"{%.*?%}|{{.*?}}|{#.*?#}", " ", path.read_text("utf-8"), flags=re.DOTALL)
+        text = re.sub(r"</?(?:strong|i|code|span|a|label|button|b)\b[^>]*>", "", text)
+        for piece in re.split(r"<[^>]*>|(?<=[.:;?])\s", text):
+            words = " ".join(piece.split())
+            if ABOUT_SENDING.search(words):
+                found.add(words)
+    assert found == set(NOT_PROMISES)
