@@ -153,7 +153,7 @@ def test_erasing_needs_to_be_sure(alone: Pages) -> None:
     alone.http.post("/example")
     assert alone.http.post("/data/erase").status_code == 400
     assert alone.device.history.count() == 24
-    alone.http.post("/data/erase", data={"sure": "yes"})
+    alone.http.post("/data/erase", data={"sure": "yes", "ledger": "yes"})
     assert alone.device.history.count() == 0
     assert not list(alone.device.folder.glob("ledger*"))
 
