@@ -62,6 +62,33 @@ def test_methods_are_listed_as_they_are(capsys: pytest.CaptureFixture[str]) -> N
     assert "\n".join(table) in PAGES["docs/methods.md"]
 
 
+def test_every_method_is_in_the_table_of_promises() -> None:
+    """Each of docs/methods.md, which is compared above, in a first column of docs/privacy.md."""
+    _, _, table = PAGES["docs/privacy.md"].partition("## What each method promises")
+    first = " ".join(re.findall(r"^\| (.*?) \|", table.partition("\n## ")[0], re.M))
+    listed = {*re.findall(r"^\| (`[\w-]+`) \|", PAGES["docs/methods.md"], re.M)}
+    assert len(listed) > 20
+    assert {name for name in listed if name not in first} == set()
+
+
+def test_tests_that_pages_name_are_there() -> None:
+    """`tests/a.py`, `tests/a.py::test_b`, and `::test_c` for another one of the same file."""
+    named = []
+    for page in PAGES.values():
+        file = ""
+        for path, test in re.findall(r"`(tests/[\w/]+\.py)?(?:::(\w+))?`", page):
+            file = path or file
+            if file:
+                named.append((file, test))
+    assert len(named) > 50
+    assert [
+        (file, test)
+        for file, test in named
+        if not (ROOT / file).is_file()
+        or (test and not re.search(rf"\bdef {test}\(", (ROOT / file).read_text("utf-8")))
+    ] == []
+
+
 def test_make_has_what_the_pages_ask_of_it() -> None:
     targets = {*re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M)}
     asked = {*re.findall(r"`make ([a-z-]+)", "\n".join(PAGES.values()))}

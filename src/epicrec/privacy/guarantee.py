@@ -21,11 +21,12 @@ class Guarantee:
     """(epsilon, delta)-differential privacy: what is hidden, how well, and on what grounds.
 
     `unit`, from the finest to the coarsest, each a part of the next: the value of one rating; one
-    rating, value and existence; one item of a person's history with all that is known of it; a
-    whole person. `relation` is how two neighbouring inputs differ in
-    one unit. `status` is `proved` (a proof in the docs covers this code), `claimed` (a paper says
-    so) or `none` (no guarantee: epsilon is infinite). `assumes` lists what the proof takes for
-    granted. `mu` is set where the release is mu-Gaussian-DP, which composes without loss.
+    rating, value and existence; one item of a history with all that is known of it; a user, which
+    is all that stands under one user id, and a person only where nobody has two. `relation` is how
+    two neighbouring inputs differ in one unit. `status` is `proved` (a proof in the docs covers
+    this code), `claimed` (a paper says so) or `none` (no guarantee: epsilon is infinite). `assumes`
+    lists what the proof takes for granted. `mu` is set where the release is mu-Gaussian-DP, which
+    composes without loss.
     `reproducible` noise came from a seed: good for experiments, not private.
     """
 

@@ -85,7 +85,7 @@ async def model_info(serving: Serving, request: Request) -> wire.ModelInfo:
 )
 async def model(serving: Serving, request: Request) -> Response:
     """The published item model as one file, in parts if asked for (`Range`). Needs no key, so that
-    fetching it tells nothing about who asks."""
+    fetching it tells no user's name."""
     limit_address(request)
     info = _published(serving)
     headers = {
