@@ -18,6 +18,7 @@ from epicrec import Catalogue, Ledger, load
 from epicrec.client import Device
 from epicrec.client.learned import category_views, title_odds
 from epicrec.client.remote import Remote, RemoteError
+from epicrec.data import Ratings
 from epicrec.data.datasets import load_catalogue
 from epicrec.perturb import Release
 from epicrec.server import Settings
@@ -101,9 +102,8 @@ def model(path: Path) -> dict[str, Any]:
     loaded = load(path)
     promise = loaded.guarantee.to_dict()
     items = loaded.item_ids_.tolist()
-    newcomer = pa.table(
-        {"user_id": ["new"] * 4, "item_id": items[:4], "rating": [5.0, 4.0, 2.0, 1.0]}
-    )
+    rated = pa.table({"user_id": ["new"] * 4, "item_id": items[:4], "rating": [5.0, 4.0, 2.0, 1.0]})
+    newcomer = loaded.released(Ratings.from_table(rated, scale=loaded.scale_))
     known = [] if loaded.histories_ is None else loaded.histories_.user_ids.tolist()
     best = loaded.recommend(newcomer, n=5)
     return {
