@@ -183,6 +183,7 @@ def showing(folder: Path, **options: Any) -> Iterator[Pages]:
     thread = run_in_thread(made)
     token = {"Authorization": f"Bearer {(folder / 'token').read_text()}"}
     http = httpx.Client(
+        limits=httpx.Limits(max_keepalive_connections=0),  # the server closes idle ones
         base_url=f"http://127.0.0.1:{made.door.port}", headers=token, follow_redirects=True,
         timeout=PATIENCE,
     )  # fmt: skip

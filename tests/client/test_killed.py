@@ -51,7 +51,12 @@ class Person:
         parts = urlsplit(address)
         url = f"http://127.0.0.1:{parts.port}"  # where the name leads, in a browser
         own = {"Host": parts.netloc, "Origin": f"http://{parts.netloc}"}
-        with httpx.Client(base_url=url, headers=own, timeout=PATIENCE) as http:
+        with httpx.Client(
+            base_url=url,
+            headers=own,
+            timeout=PATIENCE,
+            limits=httpx.Limits(max_keepalive_connections=0),
+        ) as http:
             letting_in = http.get("/", params=parts.query)
             assert letting_in.status_code == 200
             http.headers["Cookie"] = letting_in.headers["set-cookie"].partition(";")[0]

@@ -31,7 +31,12 @@ from epicrec.errors import InputError
 def browser(pages: Pages) -> httpx.Client:
     """A browser as the pages see it: it asks by their name, which leads to this machine."""
     own = {"Host": f"{pages.door.name}:{pages.door.port}"}
-    return httpx.Client(base_url=pages.entrance, headers=own, timeout=600)
+    return httpx.Client(
+        base_url=pages.entrance,
+        headers=own,
+        timeout=600,
+        limits=httpx.Limits(max_keepalive_connections=0),
+    )
 
 
 @contextmanager

@@ -24,6 +24,8 @@ from epicrec.server.main import make_server
 ADMIN = "admin-key-of-the-tests"
 PATIENCE = 600.0
 """Seconds until something is taken to hang; nothing is ever measured by it."""
+AFRESH = httpx.Limits(max_keepalive_connections=0)
+"""A connection for each request: the server closes idle ones, and a slow test would meet that."""
 
 
 def released(items: list[str], guarantee: Guarantee | None = None, **more: Any) -> dict[str, Any]:
@@ -86,7 +88,9 @@ class Running:
         if not self.settings.http:
             verify = ssl.create_default_context(cafile=self.settings.folder / "tls" / "ca.pem")
         headers = {"X-API-Key": key} if key else {}
-        made = Client(base_url=self.url, headers=headers, verify=verify, timeout=PATIENCE)
+        made = Client(
+            base_url=self.url, headers=headers, verify=verify, timeout=PATIENCE, limits=AFRESH
+        )
         self._clients.append(made)
         return made
 

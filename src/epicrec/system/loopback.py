@@ -43,7 +43,10 @@ def serving(base: Path, *, epsilon: float, unit: str) -> Iterator[tuple[str, htt
     url = f"http://127.0.0.1:{made.servers[0].sockets[0].getsockname()[1]}"
     try:
         with httpx.Client(
-            base_url=url, headers={"X-API-Key": _ADMIN_KEY}, trust_env=False
+            base_url=url,
+            headers={"X-API-Key": _ADMIN_KEY},
+            trust_env=False,
+            limits=httpx.Limits(max_keepalive_connections=0),  # the server closes idle ones
         ) as admin:
             report("the server learns its item model", 0, 1)
             _wait(admin, "publishing", lambda status: status["state"] == "done")
