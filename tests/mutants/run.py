@@ -43,10 +43,13 @@ def all_faults() -> list[Fault]:
 
 def main(words: list[str]) -> int:
     faults = all_faults()
-    chosen = [fault for fault in faults if not words or any(_is_meant(fault, w) for w in words)]
     if "--list" in words:
         print("\n".join(f"{fault.area}: {fault.name}\n{_change(fault)}" for fault in faults))
         return 0
+    chosen = [fault for fault in faults if not words or any(_is_meant(fault, w) for w in words)]
+    if not chosen:
+        print(f"no fault is called {' '.join(words)}; the areas are {', '.join(AREAS)}")
+        return 2
     for fault in chosen:
         _planted_text(ROOT, fault)  # a fault whose code has gone is found before anything runs
     with tempfile.TemporaryDirectory(prefix="epicrec-mutants-") as folder:
