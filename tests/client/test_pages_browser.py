@@ -369,8 +369,9 @@ def test_another_application_of_this_machine_gets_no_cookie(pages: Pages, chromi
         assert len(brought) >= 3
         assert set(brought) == {None}
         # the same browser does bring it where it belongs: only the name keeps others out
+        # (at any place in the list: it may still ask the others for an icon)
         page.goto(f"http://{pages.door.name}:{port}/")
-        assert cookie["value"] in str(brought[-1])
+        assert any(cookie["value"] in (found or "") for found in brought)
     replayed = context.browser.new_context().new_page()
     assert replayed.goto(address).status == 403, "the invitation was used"
     assert "Your history" not in replayed.content()

@@ -247,9 +247,13 @@ def spoken_to_one_server(told: Round) -> bool:
 
 
 def drawn_in_their_place(told: Round) -> bool:
-    """About as many of each category, most of them others; and some that were watched."""
-    sent, watched = set(told.first.release.items), told.kept["watched"]
-    return bool(sent & watched) and len(sent - watched) > len(sent & watched)
+    """Twenty draws of what is sent first: most films others, and some that were watched."""
+    films, watched, choice = told.device.catalogue, told.kept["watched"], Choice()
+    perturber = choice.perturber(films)
+    draws = [perturber.release(sorted(watched), choice.levels(films)).items for _ in range(20)]
+    sent = [set(items) for items in (told.first.release.items, *draws)]
+    seen = sum(len(items & watched) for items in sent)
+    return 0 < seen < sum(len(items - watched) for items in sent)
 
 
 def withheld_like_never_watched(told: Round) -> bool:
