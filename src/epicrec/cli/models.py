@@ -150,7 +150,8 @@ def fit(
     )  # fmt: skip
     with progress():
         recommender = make_model(method, **options | read_settings(settings))
-        fitted = recommender.fit(load_data(data, scale).ratings)
+        learned_from = load_data(data, scale)
+        fitted = recommender.fit(learned_from.ratings, learned_from.catalogue)
         fitted.save(model)
     result = {
         "model": str(model),

@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from epicrec.data import Dataset, Ratings, find, split_per_user, split_probe, split_random
+from epicrec.data import (
+    Catalogue,
+    Dataset,
+    Ratings,
+    find,
+    split_per_user,
+    split_probe,
+    split_random,
+)
 from epicrec.errors import InputError
 from epicrec.evaluate.metrics import list_metrics, rating_metrics
 from epicrec.machine import peak_memory
@@ -51,7 +59,7 @@ class Evaluation:
 
 
 def evaluate_rating(
-    model: Recommender, train: Ratings, test: Ratings
+    model: Recommender, train: Ratings, test: Ratings, *, catalogue: Catalogue | None = None
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Predict the held-out ratings: the errors, and the seconds that fitting and asking took."""
     if test.scale is None:
@@ -59,7 +67,7 @@ def evaluate_rating(
             "the protocol 'rating' needs ratings; use the protocol 'topn' for histories"
         )
     start = time.perf_counter()
-    model.fit(train)
+    model.fit(train, catalogue)
     fitted = time.perf_counter()
     predicted = model.predict(test, histories=model.released(train))["score"].to_numpy()
     seconds = {"fit": fitted - start, "predict": time.perf_counter() - fitted}
@@ -71,6 +79,7 @@ def evaluate_topn(
     train: Ratings,
     test: Ratings,
     *,
+    catalogue: Catalogue | None = None,
     n: int = 10,
     relevant_from: float | None = None,
     max_users: int | None = None,
@@ -93,7 +102,7 @@ def evaluate_topn(
             "lower relevant_from"
         )
     start = time.perf_counter()
-    model.fit(train)
+    model.fit(train, catalogue)
     fitted = time.perf_counter()
     if max_users is not None and len(judged) > max_users:
         judged = np.sort(np.random.default_rng(seed).choice(judged, max_users, replace=False))
@@ -154,11 +163,12 @@ def evaluate_model(
         split = split_random if protocol == "rating" else split_per_user
         train, test = split(dataset.ratings, test_fraction, seed=seed)
     if protocol == "rating":
-        metrics, seconds = evaluate_rating(model, train, test)
+        metrics, seconds = evaluate_rating(model, train, test, catalogue=dataset.catalogue)
     else:
         metrics, seconds = evaluate_topn(
-            model, train, test, n=n, relevant_from=relevant_from, max_users=max_users, seed=seed
-        )
+            model, train, test, catalogue=dataset.catalogue,
+            n=n, relevant_from=relevant_from, max_users=max_users, seed=seed,
+        )  # fmt: skip
     return Evaluation(
         model.method, dataset.name, protocol, model.guarantee, metrics, seconds,
         {"seed": seed, "test_fraction": test_fraction, **_plain(model.parameters())},

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from epicrec import registry
-from epicrec.data import Ratings, Scale, find
+from epicrec.data import Catalogue, Ratings, Scale, find
 from epicrec.errors import InputError, NotFittedError
 from epicrec.models import saving
 from epicrec.privacy import Guarantee
@@ -58,6 +58,10 @@ class Recommender(ABC):
     def _fit(self, ratings: Ratings) -> None:
         """Learn. The ratings are a history (all 1) where the feedback is implicit."""
 
+    def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:  # noqa: ARG002
+        """Learn, where what is publicly known of the items helps: most models do without."""
+        self._fit(ratings)
+
     @abstractmethod
     def _scores(self, histories: Ratings) -> Floats:
         """One row a history, one column an item; histories are over `item_ids_`."""
@@ -77,11 +81,11 @@ class Recommender(ABC):
 
     # ---- what a caller uses ---------------------------------------------------------------
 
-    def fit(self, ratings: Any) -> Self:
+    def fit(self, ratings: Any, catalogue: Catalogue | None = None) -> Self:
         """Learn from ratings, or from histories where the feedback is implicit.
 
         They are `Ratings`, which know their public scale, or any dataframe with `user_id, item_id`
-        and, for explicit feedback, `rating`.
+        and, for explicit feedback, `rating`. A `catalogue` is what is publicly known of the items.
         """
         check(type(self).__name__, type(self), self.parameters())
         if not isinstance(ratings, Ratings):
@@ -90,7 +94,7 @@ class Recommender(ABC):
         if len(ratings) == 0:
             raise InputError("there is nothing to learn from; give at least one rating")
         self.item_ids_, self.scale_, self.histories_ = ratings.item_ids, ratings.scale, ratings
-        self._fit(ratings)
+        self._fit_with(ratings, catalogue)
         return self
 
     def released(self, histories: Ratings) -> Ratings:
