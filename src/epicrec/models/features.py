@@ -1,0 +1,102 @@
+"""Public features of items: what a catalogue tells of them, as columns that a model can lean on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.data import Catalogue
+
+BIN, DECADE = 5, 10
+"""Years are told apart by five, and by ten within a category."""
+FEW, SOME = 5, 10
+"""A category's decade is a feature from so many items on, and a pair of categories from so many."""
+TAIL = 0.01
+"""The oldest and the newest hundredth of the years count as the next ones."""
+MOST = 1000
+"""So many columns at most, those of the most items: their products must fit in memory."""
+
+Columns = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+
+def item_features(catalogue: Catalogue | None, item_ids: npt.NDArray[Any]) -> Any:
+    """A sparse items × features matrix of zeros and ones, from public facts alone.
+
+    The columns: one for all items, each category, years in fives, a category's decade, two
+    categories together. An item that the catalogue does not know has the first only, and so have
+    all where there is no catalogue; an unknown year has no column.
+
+    >>> films = Catalogue.from_columns([1, 2], ["Heat (1995)", "Up (2009)"], ["Crime", "Art|Crime"])
+    >>> item_features(films, films.item_ids).toarray()
+    array([[1., 0., 1., 1., 0.],
+           [1., 1., 1., 0., 1.]])
+    """
+    from scipy.sparse import csr_array
+
+    n = len(item_ids)
+    parts: list[Columns] = [(np.arange(n), np.zeros(n, np.int64))]
+    if catalogue is not None:
+        at = catalogue.positions(item_ids)
+        known = np.flatnonzero(at >= 0)
+        items, categories = _categories(catalogue, known, at[known])
+        years = np.zeros(n, np.int64)
+        years[known] = _without_tails(catalogue.years[at[known]])
+        dated, within = np.flatnonzero(years), years[items] > 0
+        size = len(catalogue.categories)
+        pairs, first, second = _pairs(items, categories)
+        parts += [
+            _numbered(items, categories, 1),
+            _numbered(dated, years[dated] // BIN, 1),
+            _numbered(items[within], (years[items] // DECADE * size + categories)[within], FEW),
+            _numbered(pairs, first * size + second, SOME),
+        ]
+    starts = np.cumsum([0] + [int(column.max(initial=-1)) + 1 for _, column in parts])
+    rows = np.concatenate([row for row, _ in parts])
+    columns = np.concatenate([start + c for start, (_, c) in zip(starts, parts, strict=False)])
+    matrix = csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, starts[-1]))
+    if starts[-1] <= MOST:
+        return matrix
+    common = np.argsort(-np.bincount(columns, minlength=starts[-1]), kind="stable")[:MOST]
+    return matrix[:, np.sort(common)]
+
+
+def _categories(
+    catalogue: Catalogue, known: npt.NDArray[np.int64], at: npt.NDArray[np.int64]
+) -> Columns:
+    """The items that are known, by position among those asked for, and their categories."""
+    counts = np.diff(catalogue.indptr)[at]
+    starts = np.repeat(catalogue.indptr[at] - np.cumsum(counts) + counts, counts)
+    categories = catalogue.indices[starts + np.arange(len(starts))].astype(np.int64)
+    return np.repeat(known, counts), categories
+
+
+def _pairs(
+    items: npt.NDArray[np.int64], categories: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Every two categories of an item: the item, the one and the other."""
+    found = [np.zeros((3, 0), np.int64)]
+    for apart in range(1, int(np.bincount(items).max(initial=0))):
+        same = items[apart:] == items[:-apart]
+        both = items[apart:], categories[:-apart], categories[apart:]
+        found.append(np.stack([column[same] for column in both]))
+    first, second, third = np.concatenate(found, axis=1)
+    return first, second, third
+
+
+def _numbered(rows: npt.NDArray[np.int64], keys: npt.NDArray[np.int64], least: int) -> Columns:
+    """The keys that at least so many rows have, numbered from 0."""
+    _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    number = np.cumsum(counts >= least) - 1
+    keep = (counts >= least)[which]
+    return rows[keep], number[which[keep]]
+
+
+def _without_tails(years: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The years with the oldest and the newest few moved inwards; unknown years stay 0."""
+    known = years[years > 0]
+    if known.size == 0:
+        return np.zeros_like(years)
+    low, high = np.quantile(known, [TAIL, 1 - TAIL], method="nearest")
+    return np.where(years > 0, np.clip(years, low, high), 0)
