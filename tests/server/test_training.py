@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def filled(settings: Settings, films: Catalogue, viewers: Ratings) -> Database:
+def filled(settings: Settings, films: Catalogue, viewers: Ratings) -> Iterator[Database]:
     """The embedded films and 300 viewers, all they watched released."""
     database = Database(settings.database_url)
     database.migrate()
@@ -35,7 +36,8 @@ def filled(settings: Settings, films: Catalogue, viewers: Ratings) -> Database:
             seen = films.item_ids[viewers.items[viewers.row(user)]]
             rows = [wire.Feedback(FeedbackType="watch", UserId=name, ItemId=str(i)) for i in seen]
             releases.put(connection, rows)
-    return database
+    yield database
+    database.stop()
 
 
 def opened(settings: Settings) -> lists.Lists:
@@ -60,7 +62,6 @@ def test_lists_and_folding_in_agree(settings: Settings, filled: Database) -> Non
                 break
     long = found.for_user(3, 500)
     assert [name for name, _ in found.for_user(3, 20)] == [name for name, _ in long[:20]]
-    filled.stop()
 
 
 def test_folding_in_is_the_weighted_least_squares_of_als(
@@ -68,7 +69,6 @@ def test_folding_in_is_the_weighted_least_squares_of_als(
 ) -> None:
     """x minimises Σ c (p - x·y)² + λ|x|² over all items: c = α, p = 1 if released, else 1 and 0."""
     fit.train(settings, filled)
-    filled.stop()
     found = opened(settings)
     factors = found.arrays["item_factors"].astype(np.float64)
     released = np.zeros(len(factors))
@@ -130,8 +130,9 @@ def test_the_quality_tells_taste_from_popularity(tmp_path: Path) -> None:
     assert quality["recall_at_10"] > 1.3 * quality["recall_at_10_of_popularity"]
 
 
+@pytest.mark.usefixtures("filled")
 def test_a_failed_fit_keeps_the_last_good_lists(
-    settings: Settings, filled: Database, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert job.run("train", settings)["state"] == "done"
     before = opened(settings).for_user(0, 10)
@@ -146,7 +147,6 @@ def test_a_failed_fit_keeps_the_last_good_lists(
     assert "MemoryError" in status["error"]
     assert "viewer-7" not in status["error"]
     assert opened(settings).for_user(0, 10) == before
-    filled.stop()
 
 
 def test_progress_is_reported(settings: Settings, filled: Database) -> None:
@@ -155,7 +155,6 @@ def test_progress_is_reported(settings: Settings, filled: Database) -> None:
     said: list[tuple[str, int, int]] = []
     with listening(lambda *progress: said.append(progress)):
         fit.train(settings, filled)
-    filled.stop()
     assert {what for what, _, _ in said} == {"reading releases", "fitting factors", "writing lists"}
     for what in {what for what, _, _ in said}:
         steps = [(done, total) for name, done, total in said if name == what]
@@ -163,11 +162,11 @@ def test_progress_is_reported(settings: Settings, filled: Database) -> None:
         assert steps[-1][0] == steps[-1][1]
 
 
-def test_only_one_process_trains(settings: Settings, filled: Database) -> None:
+@pytest.mark.usefixtures("filled")
+def test_only_one_process_trains(settings: Settings) -> None:
     with locked(settings.folder / "train.lock", wait=False):
         assert job.run("train", settings)["state"] == "never run"
     assert lists.current(settings.folder / "models") is None
-    filled.stop()
 
 
 def test_nothing_to_learn_from_gives_popular_lists(tmp_path: Path) -> None:
@@ -193,7 +192,6 @@ def test_someone_deleted_while_a_training_ran_is_not_in_it(
     fit.train(settings, filled)
     with filled.writing() as connection:
         key = people.forget(connection, "viewer-5")
-    filled.stop()
     with running(settings.folder, factors=16) as serving:
         found = serving.service.ranking.lists
         row = found.row_of(key)

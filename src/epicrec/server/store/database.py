@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,7 +43,6 @@ class Database:
             self.engine = create_engine(url, hide_parameters=True, pool_size=8, max_overflow=8)
         except (ArgumentError, ImportError) as error:
             raise InputError(f"cannot open the database {_public(url)}: {error}") from error
-        weakref.finalize(self, self.engine.dispose)  # where nobody calls stop
         if self.is_sqlite:
             event.listen(self.engine, "connect", _prepare_sqlite)
             event.listen(self.engine, "begin", _begin_sqlite)
