@@ -76,8 +76,10 @@ def rate(settings: Settings, by_user: dict[str, list[str]]) -> None:
 
 def published_into(settings: Settings, fit: Fit) -> None:
     database = Database(settings.database_url)
-    publish.publish(settings, database, fit)
-    database.stop()
+    try:
+        publish.publish(settings, database, fit)
+    finally:
+        database.stop()
 
 
 # ---- the spy ------------------------------------------------------------------------------
