@@ -20,7 +20,8 @@ __all__ = ["app", "main"]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit 0 when done, 2 on bad input, 1 on anything that failed."""
     try:
-        app(args=None if arguments is None else list(arguments))
+        typed = list(sys.argv[1:] if arguments is None else arguments)
+        app(args=typed, obj=typed)  # for a command that answers with what to type instead
     except EpicrecError as error:
         err.print(f"epicrec: {error}", soft_wrap=True)
         sys.exit(2 if isinstance(error, InputError) else 1)

@@ -9,6 +9,7 @@ import typer
 
 from epicrec.cli.app import data_app
 from epicrec.cli.output import (
+    ItemsOption,
     Json,
     ScaleOption,
     err,
@@ -17,6 +18,7 @@ from epicrec.cli.output import (
     print_figures,
     print_table,
     progress,
+    say_guesses,
     show,
 )
 
@@ -80,19 +82,22 @@ def data_simulate(
 def data_convert(
     data: Annotated[str, typer.Argument(help="A data set's name, a folder, or a ratings file.")],
     folder: Annotated[Path, typer.Argument(help="Where the converted data set goes.")],
+    items: ItemsOption = None,
     scale: ScaleOption = None,
     mapped: Annotated[
         bool, typer.Option("--mapped", help="Memory-mapped columns, which open at once.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a data set in any known format as Parquet, or as memory-mapped columns."""
+    """Write a data set in any known format as Parquet, or as memory-mapped columns, and beside it
+    the scale in dataset.toml, where it is known."""
     from epicrec.data.datasets import write_dataset
     from epicrec.files import check_folder
 
     check_folder(folder)
-    dataset = load_data(data, scale)
+    dataset = load_data(data, scale, items)
     with progress():
         write_dataset(dataset, folder, mapped=mapped)
+    say_guesses(dataset.ratings)
     figures = {"folder": str(folder), "ratings": len(dataset.ratings), "mapped": mapped}
     show(figures, as_json, lambda: out.print(f"wrote {len(dataset.ratings):,} ratings to {folder}"))

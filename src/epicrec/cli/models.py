@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +15,7 @@ from epicrec.cli.output import (
     Delta,
     Epsilon,
     FeedbackOption,
+    ItemsOption,
     Json,
     ScaleOption,
     Set,
@@ -24,10 +26,15 @@ from epicrec.cli.output import (
     out,
     print_table,
     progress,
+    read_scale,
     read_settings,
+    say_guesses,
     show,
 )
 from epicrec.errors import InputError
+
+if TYPE_CHECKING:
+    from epicrec.data import Scale
 
 
 @app.command()
@@ -50,6 +57,7 @@ def evaluate(
         int | None, typer.Option(help="Judge the lists of so many users, drawn at random.")
     ] = None,
     settings: Set = None,
+    items: ItemsOption = None,
     scale: ScaleOption = None,
     as_json: Json = False,
 ) -> None:
@@ -57,9 +65,10 @@ def evaluate(
     from epicrec.evaluate import evaluate as run
 
     with progress():
+        dataset = load_data(data, scale, items)
         result = run(
             method,
-            load_data(data, scale),
+            dataset,
             protocol=protocol,
             test_fraction=test_fraction,
             seed=seed,
@@ -73,6 +82,7 @@ def evaluate(
             as_published=as_published or None,
             settings=read_settings(settings),
         )
+    say_guesses(dataset.ratings)
 
     def plain() -> None:
         ran = method if result.method == method else f"{result.method} (for {method})"
@@ -126,6 +136,7 @@ def _method_row(kind: str, group: str, name: str, cls: Any) -> dict[str, str]:
 
 @app.command()
 def fit(
+    context: typer.Context,
     method: Annotated[str, typer.Argument(help="A method; 'epicrec methods' lists them.")],
     model: Annotated[Path, typer.Argument(help="The file to write, such as model.npz.")],
     data: Data = "films",
@@ -135,10 +146,15 @@ def fit(
     feedback: FeedbackOption = None,
     as_published: AsPublished = False,
     settings: Set = None,
+    items: ItemsOption = None,
     scale: ScaleOption = None,
     as_json: Json = False,
 ) -> None:
-    """Fit a method on a whole data set and save the model."""
+    """Fit a method on a whole data set and save the model.
+
+    A private one takes the items and the scale from the data set's folder (its catalogue and
+    dataset.toml) or from --items and --scale, never from the ratings.
+    """
     from epicrec.files import check_output
     from epicrec.models import make_model
     from epicrec.settings import given
@@ -150,9 +166,11 @@ def fit(
     )  # fmt: skip
     with progress():
         recommender = make_model(method, **options | read_settings(settings))
-        learned_from = load_data(data, scale)
+        _check_public(recommender, data, items, read_scale(scale), context.ensure_object(list))
+        learned_from = load_data(data, scale, items)
         fitted = recommender.fit(learned_from.ratings, learned_from.catalogue)
         fitted.save(model)
+    say_guesses(learned_from.ratings)
     result = {
         "model": str(model),
         "method": fitted.method,
@@ -160,6 +178,21 @@ def fit(
         "guarantee": fitted.guarantee.to_dict(),
     }
     show(result, as_json, lambda: out.print(f"wrote {model}. Guarantee: {fitted.guarantee}"))
+
+
+def _check_public(
+    model: Any, data: str, items: str | None, scale: Scale | None, typed: list[str]
+) -> None:
+    """Refuse to guess for a private model, before any rating is read, and show what to type."""
+    from epicrec.data.datasets import public_of
+    from epicrec.data.public import refusal
+
+    known = public_of(data, items=items, scale=scale)
+    missing = model.unsaid(items=known.items is not None, scale=known.scale is not None)
+    if missing:
+        add = {"items": ["--items", "items.csv"], "scale": ["--scale", "0.5:5:0.5"]}
+        added = [part for name in missing for part in add[name]]
+        raise refusal(missing, shlex.join(["epicrec", *typed, *added]))
 
 
 @app.command()

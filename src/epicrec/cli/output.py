@@ -6,13 +6,16 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from epicrec.errors import InputError
+
+if TYPE_CHECKING:
+    from epicrec.data import Scale
 
 _PLAIN: Any = {"highlight": False, "markup": False, "emoji": False}
 """Text is shown as it is: a scale 0:100:1 is no emoji, a title in brackets no markup."""
@@ -28,7 +31,14 @@ Data = Annotated[
 ]
 ScaleOption = Annotated[
     str | None,
-    typer.Option("--scale", help="The rating scale low:high:step, where it is not known."),
+    typer.Option("--scale", help="The public rating scale low:high:step, where it is not known."),
+]
+ItemsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--items",
+        help="The public list of items: a file with item_id, a data set's name, or a folder.",
+    ),
 ]
 Epsilon = Annotated[
     float | None, typer.Option("--epsilon", "-e", help="Privacy budget ε; without it, not private.")
@@ -50,10 +60,28 @@ Set = Annotated[
 ]
 
 
-def load_data(data: str, scale: str | None) -> Any:
-    from epicrec.data import Scale, load_dataset
+def read_scale(text: str | None) -> Scale | None:
+    from epicrec.data import Scale
 
-    return load_dataset(data, scale=Scale.parse(scale) if scale else None)
+    return Scale.parse(text) if text else None
+
+
+def load_data(data: str, scale: str | None, items: str | None = None) -> Any:
+    from epicrec.data import load_dataset
+
+    dataset = load_dataset(data, items=items, scale=read_scale(scale))
+    if dataset.left_out:
+        err.print(f"left out: {dataset.left_out:,} ratings off the scale or of items not listed")
+    return dataset
+
+
+def say_guesses(ratings: Any) -> None:
+    """What was read off the ratings because nobody said it: good enough where all is public."""
+    guesses = [] if ratings.items_given else [f"the {ratings.n_items:,} items (give --items)"]
+    if ratings.scale is not None and not ratings.scale_given:
+        guesses.append(f"the scale {ratings.scale} (give --scale)")
+    if guesses:
+        err.print(f"guessed from the ratings: {', '.join(guesses)}", soft_wrap=True)
 
 
 def load_items(name: str) -> Any:

@@ -19,6 +19,7 @@ from epicrec.cli.output import (
     out,
     print_table,
     progress,
+    read_scale,
     read_settings,
     show,
 )
@@ -57,7 +58,6 @@ def perturb(
     as_json: Json = False,
 ) -> None:
     """Alter a history on this machine: what would be sent instead of it, and what it costs."""
-    from epicrec.data import Scale
     from epicrec.data.formats import read_ratings_table
     from epicrec.files import check_output
     from epicrec.perturb import make_perturber, release_through
@@ -67,7 +67,7 @@ def perturb(
     if ledger is not None:
         check_output(ledger)
     items = load_items(catalogue)
-    public = given(catalogue=items, scale=Scale.parse(scale) if scale else None)
+    public = given(catalogue=items, scale=read_scale(scale))
     options = given(epsilon=epsilon, as_published=as_published or None) | read_settings(settings)
     perturber = make_perturber(method, **public, **options)
     seen = read_ratings_table(history)

@@ -50,7 +50,10 @@ def table_from_frame(frame: Any) -> pa.Table:
 def rating_values(
     table: pa.Table, scale: Scale | None
 ) -> tuple[npt.NDArray[np.float32], Scale | None]:
-    """The ratings as float32, and their scale: the one given, or the first known one that fits."""
+    """The ratings as float32, and their scale: the one given, or the first known one that fits.
+
+    Values off a scale that was given are the caller's to refuse or to leave out.
+    """
     if "rating" not in table.column_names:
         if scale is not None:
             raise InputError(
@@ -74,20 +77,24 @@ def rating_values(
         if bad is not None:
             raise InputError(f"row {bad + 1}: the rating is {name}; drop such rows or fill them")
     if scale is None:
-        scale = next((s for s in KNOWN_SCALES if _first_off(values, s) is None), None)
+        scale = next((s for s in KNOWN_SCALES if first_off(values, s) is None), None)
     if scale is None:
-        bad = _first_off(values, KNOWN_SCALES[-1]) or 0
+        bad = first_off(values, KNOWN_SCALES[-1]) or 0
         raise InputError(
             f"row {bad + 1}: rating {values[bad]:g} fits no scale known here; "
             "pass the scale, such as Scale(0, 100, 1) or --scale 0:100:1"
         )
-    bad = _first_off(values, scale)
+    return values, scale
+
+
+def check_on(scale: Scale, values: npt.NDArray[np.float32]) -> None:
+    """Refuse values that are off the scale, with the first of them."""
+    bad = first_off(values, scale)
     if bad is not None:
         raise InputError(
             f"row {bad + 1}: rating {values[bad]:g} is off the scale {scale}; "
             "correct such rows or pass the true scale"
         )
-    return values, scale
 
 
 def _first(values: Array, wrong: Callable[[Array], Array]) -> int | None:
@@ -99,7 +106,8 @@ def _first(values: Array, wrong: Callable[[Array], Array]) -> int | None:
     return None
 
 
-def _first_off(values: Array, scale: Scale) -> int | None:
+def first_off(values: Array, scale: Scale) -> int | None:
+    """Where the first value stands that is off the scale."""
     return _first(values, lambda part: ~scale.holds(part))
 
 

@@ -8,10 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from epicrec.data.catalogue import Catalogue
-from epicrec.data.formats import items_file, ratings_file, read_items_table, read_ratings_table
+from epicrec.data.formats import (
+    items_file,
+    ratings_file,
+    read_items_table,
+    read_ratings_table,
+    read_scale,
+    write_scale,
+)
+from epicrec.data.ids import find
+from epicrec.data.public import item_list
 from epicrec.data.ratings import Ratings
 from epicrec.data.scale import HALF_STARS, STARS, Scale
 from epicrec.data.simulate import embedded_items, simulate_table
@@ -29,6 +40,8 @@ SCALES = {
     "jester1-part1": _JOKES,
     "yelp-2013": STARS,
     "netflix": STARS,
+    **dict.fromkeys(("ml-10M100K", "ml-20m", "ml-25m", "ml-32m"), HALF_STARS),
+    **dict.fromkeys(("ml-latest", "ml-latest-small"), HALF_STARS),
 }
 """The public scales of well-known data sets, so that none is guessed from their ratings."""
 
@@ -40,6 +53,17 @@ class Dataset:
     name: str
     ratings: Ratings
     catalogue: Catalogue | None
+    left_out: int = 0
+    """How many ratings were of items that are not listed, or off the scale."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """What is known of a data set without a look at its ratings; None is what is not."""
+
+    items: npt.NDArray[Any] | None
+    catalogue: Catalogue | None
+    scale: Scale | None
 
 
 def search_folders() -> list[Path]:
@@ -58,61 +82,113 @@ def available() -> dict[str, Path | None]:
     return found
 
 
-def load_dataset(name: str | Path, *, scale: Scale | None = None) -> Dataset:
+def load_dataset(
+    name: str | Path, *, items: str | Path | None = None, scale: Scale | None = None
+) -> Dataset:
     """A data set by name, by folder (`ratings.parquet` and `items.parquet`, or the files of
-    MovieLens and Netflix), or by a ratings file."""
+    MovieLens and Netflix), or by a ratings file.
+
+    Which items there are is said by `items`, a list or catalogue by name, folder or file, or else
+    by the catalogue in the folder; the scale by `scale`, the folder's `dataset.toml`, or a name
+    that is known. Ratings that are not on either are left out. What nobody says is read off the
+    ratings, which then remember it (`Ratings.items_given`, `scale_given`).
+    """
     if str(name) == EMBEDDED:
-        _check_scale(EMBEDDED, scale, STARS)
-        films = Catalogue.from_table(embedded_items())
-        viewers = Ratings.from_table(simulate_table(), scale=STARS)
-        return Dataset(EMBEDDED, viewers.with_items(films.item_ids), films)
-    path = Path(name)
-    if not path.exists():
-        found = available()
-        if str(name) not in found:
-            raise InputError(
-                f"there is no data set {str(name)!r}: not a path nor among {', '.join(found)}. "
-                "Give a folder or file, or set EPICREC_DATA to the folder that holds it"
-            )
-        path = found[str(name)] or path
-    short = path.resolve().name
-    _check_scale(short, scale, SCALES.get(short))
-    if (path / "ratings.json").exists():
-        ratings = Ratings.open(path)
-        _check_scale(short, scale, ratings.scale)
-    else:
-        source = ratings_file(path) if path.is_dir() else path
-        if source is None:
-            raise InputError(f"{path} holds no ratings; expected ratings.parquet or ratings.csv")
-        ratings = Ratings.from_table(read_ratings_table(source), scale=scale or SCALES.get(short))
-    items = items_file(path) if path.is_dir() else None
-    catalogue = Catalogue.from_table(read_items_table(items)) if items else None
-    if catalogue is not None:
-        # the public list, and not what happened to be rated, says which items there are
-        ratings = ratings.with_items(np.union1d(catalogue.item_ids, ratings.item_ids))
-    return Dataset(short, ratings, catalogue)
+        known = public_of(name, items=items, scale=scale)
+        return _over(EMBEDDED, Ratings.from_table(simulate_table(), scale=STARS), known)
+    path = _find(name)
+    mapped = (path / "ratings.json").exists()
+    source = ratings_file(path) if path.is_dir() else path
+    if source is None and not mapped:
+        raise InputError(f"{path} holds no ratings; expected ratings.parquet or ratings.csv")
+    known = public_of(name, items=items, scale=scale)
+    if mapped or source is None:
+        return _over(path.resolve().name, Ratings.open(path), known)
+    table = read_ratings_table(source)
+    # a history has no ratings to be on a scale; a scale that was asked for needs them
+    on = known.scale if scale is not None or "rating" in table.column_names else None
+    ratings = Ratings.from_table(table, scale=on, leave_out=True)
+    return _over(path.resolve().name, ratings, known, rows=table.num_rows)
 
 
-def _check_scale(name: str, scale: Scale | None, known: Scale | None) -> None:
+def _over(name: str, ratings: Ratings, known: Public, *, rows: int | None = None) -> Dataset:
+    """Ratings over what is public: it, and not what happened to be rated, says what there is."""
+    rows = len(ratings) if rows is None else rows
+    if known.scale is not None and ratings.scale is not None:
+        ratings = ratings.with_scale(known.scale)
+    if known.items is not None:
+        ratings = ratings.with_items(known.items)
+    return Dataset(name, ratings, known.catalogue, rows - len(ratings))
+
+
+def public_of(
+    name: str | Path, *, items: str | Path | None = None, scale: Scale | None = None
+) -> Public:
+    """What is public of a data set: as given, or from its folder, never from its ratings."""
+    embedded = str(name) == EMBEDDED
+    own = Public(*load_items(EMBEDDED), STARS) if embedded else _public_in(_find(name))
+    known = own.scale
     if scale is not None and known is not None and scale != known:
         raise InputError(f"the scale of {name} is known: {known}, not {scale}; leave it out")
+    listed, described = (own.items, None) if items is None else load_items(items)
+    return Public(listed, described or own.catalogue, scale or known)
+
+
+def _find(name: str | Path) -> Path:
+    path = Path(name)
+    if path.exists():
+        return path
+    found = available()
+    if str(name) not in found:
+        raise InputError(
+            f"there is no data set {str(name)!r}: not a path nor among {', '.join(found)}. "
+            "Give a folder or file, or set EPICREC_DATA to the folder that holds it"
+        )
+    return found[str(name)] or path
+
+
+def _public_in(path: Path) -> Public:
+    """What a folder's catalogue and description, or a known name, say; what mapped columns keep."""
+    items = items_file(path) if path.is_dir() else None
+    ids, catalogue = (None, None) if items is None else load_items(items)
+    scale = read_scale(path) or SCALES.get(path.resolve().name)
+    if (path / "ratings.json").exists():
+        kept = Ratings.open(path)
+        ids = kept.item_ids if ids is None and kept.items_given else ids
+        scale = kept.scale if scale is None and kept.scale_given else scale
+    return Public(ids, catalogue, scale)
+
+
+def load_items(name: str | Path) -> tuple[npt.NDArray[Any], Catalogue | None]:
+    """A list of items by its data set's name, by folder, or by file: their ids and, unless they
+    are all it has, the catalogue."""
+    if str(name) == EMBEDDED:
+        table = embedded_items()
+    else:
+        path = Path(name) if Path(name).exists() else (available().get(str(name)) or Path(name))
+        items = items_file(path) if path.is_dir() else path
+        if items is None or not items.exists():
+            raise InputError(
+                f"there is no catalogue {str(name)!r}; name one that has item_id, title, genres"
+            )
+        table = read_items_table(items)
+    if table.column_names == ["item_id"]:
+        return item_list(table["item_id"].to_pylist()), None
+    catalogue = Catalogue.from_table(table)
+    return catalogue.item_ids, catalogue
 
 
 def load_catalogue(name: str | Path) -> Catalogue:
     """A catalogue by its data set's name, by folder, or by file."""
-    if str(name) == EMBEDDED:
-        return Catalogue.from_table(embedded_items())
-    path = Path(name) if Path(name).exists() else (available().get(str(name)) or Path(name))
-    items = items_file(path) if path.is_dir() else path
-    if items is None or not items.exists():
-        raise InputError(
-            f"there is no catalogue {str(name)!r}; name one that has item_id, title, genres"
-        )
-    return Catalogue.from_table(read_items_table(items))
+    catalogue = load_items(name)[1]
+    if catalogue is None:
+        raise InputError(f"{name} lists item_id alone; a catalogue has item_id, title, genres")
+    return catalogue
 
 
 def write_dataset(dataset: Dataset, folder: str | Path, *, mapped: bool = False) -> None:
-    """Write `items.parquet` and `ratings.parquet`, or mapped columns, which open unread."""
+    """Write `items.parquet` and `ratings.parquet`, or mapped columns, which open unread; and what
+    is public of them, where it was given."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if mapped:
@@ -121,10 +197,15 @@ def write_dataset(dataset: Dataset, folder: str | Path, *, mapped: bool = False)
         pa_parquet.write_table(
             dataset.ratings.to_table(), folder / "ratings.parquet", compression="zstd"
         )
+    listed = pa.table({"item_id": dataset.ratings.item_ids})
     if dataset.catalogue is not None:
-        pa_parquet.write_table(
-            dataset.catalogue.to_table(), folder / "items.parquet", compression="zstd"
-        )
+        among = dataset.ratings.item_ids if dataset.ratings.items_given else None
+        every = dataset.catalogue.to_table()
+        listed = every if among is None else every.filter(find(among, every["item_id"]) >= 0)
+    if dataset.catalogue is not None or dataset.ratings.items_given:
+        pa_parquet.write_table(listed, folder / "items.parquet", compression="zstd")
+    if dataset.ratings.scale is not None and dataset.ratings.scale_given:
+        write_scale(folder, dataset.ratings.scale)
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,11 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
+from epicrec.data.scale import Scale
 from epicrec.errors import InputError
+
+DESCRIPTION = "dataset.toml"
+"""What a folder says of its ratings: the public scale, as in scale = "1:5:1"."""
 
 _COLUMN_NAMES = {
     "userid": "user_id",
@@ -42,6 +47,25 @@ def ratings_file(folder: Path) -> Path | None:
 def items_file(folder: Path) -> Path | None:
     """The catalogue among a folder's files, whichever format it has."""
     return next((folder / name for name in _ITEM_FILES if (folder / name).exists()), None)
+
+
+def read_scale(folder: Path) -> Scale | None:
+    """The scale in a folder's description, where there is one."""
+    path = folder / DESCRIPTION
+    if not path.is_file():
+        return None
+    try:
+        text = tomllib.loads(_text(path)).get("scale")
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f'cannot read {path}: {error}. Write scale = "1:5:1"') from error
+    if text is not None and not isinstance(text, str):
+        raise InputError(f'{path}: the scale is text, low:high:step. Write scale = "1:5:1"')
+    return None if text is None else Scale.parse(text)
+
+
+def write_scale(folder: Path, scale: Scale) -> None:
+    """Describe a folder's ratings, for `read_scale`."""
+    (folder / DESCRIPTION).write_text(f'scale = "{scale.text}"\n', encoding="utf-8")
 
 
 def read_ratings_table(path: Path) -> pa.Table:

@@ -12,7 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from epicrec.data.columns import optional, rating_values, table_from_columns, table_from_frame
+from epicrec.data.columns import (
+    check_on,
+    first_off,
+    optional,
+    rating_values,
+    table_from_columns,
+    table_from_frame,
+)
 from epicrec.data.ids import encode, find
 from epicrec.data.scale import Scale
 from epicrec.errors import InputError
@@ -28,7 +35,8 @@ class Ratings:
     `item_ids`, and `values` their ratings. A `scale` of None means a history: what was seen, not
     how it was rated; its values are all 1. The vocabularies may name users and items without
     ratings, and a part made with `select` keeps them, so positions mean the same on both sides of a
-    split.
+    split. `items_given` and `scale_given` tell what is public from what was read off the ratings,
+    and so would tell of them: the list of items and the scale were given by the caller, or not.
 
     >>> ratings = Ratings.from_columns(["ann", "bob", "ann"], [10, 10, 30], [4, 2, 5])
     >>> len(ratings), ratings.user_ids.tolist(), ratings.item_ids.tolist()
@@ -45,6 +53,8 @@ class Ratings:
     scale: Scale | None
     timestamps: npt.NDArray[np.int64] | None = None
     probe: npt.NDArray[np.bool_] | None = None
+    items_given: bool = False
+    scale_given: bool = False
 
     def __post_init__(self) -> None:
         for column in self._columns().values():
@@ -73,8 +83,13 @@ class Ratings:
         return cls.from_table(table_from_frame(frame), scale=scale)
 
     @classmethod
-    def from_table(cls, table: pa.Table, *, scale: Scale | None = None) -> Self:
-        """From a pyarrow table, checked: see the errors for what is refused."""
+    def from_table(
+        cls, table: pa.Table, *, scale: Scale | None = None, leave_out: bool = False
+    ) -> Self:
+        """From a pyarrow table, checked: see the errors for what is refused.
+
+        With `leave_out`, ratings off the scale that is given are left out and not refused.
+        """
         for name in ("user_id", "item_id"):
             if name not in table.column_names:
                 raise InputError(
@@ -83,7 +98,9 @@ class Ratings:
                 )
         if table.num_rows == 0:
             raise InputError("there are no ratings; give at least one row")
-        values, scale = rating_values(table, scale)
+        values, found = rating_values(table, scale)
+        if scale is not None and not leave_out:
+            check_on(scale, values)
         user_ids, users = encode(table, "user_id")
         item_ids, items = encode(table, "item_id")
         timestamps = optional(table, "timestamp", np.dtype(np.int64))
@@ -103,7 +120,11 @@ class Ratings:
                 "keep one rating for each user and item"
             )
         indptr = np.searchsorted(users, np.arange(len(user_ids) + 1, dtype=np.int32))
-        return cls(user_ids, item_ids, indptr, items, values, scale, timestamps, probe)
+        ratings = cls(
+            user_ids, item_ids, indptr, items, values, found, timestamps, probe,
+            scale_given=scale is not None and not leave_out,
+        )  # fmt: skip
+        return ratings.with_scale(scale) if scale is not None and leave_out else ratings
 
     # ---- shape ----------------------------------------------------------------------------
 
@@ -153,7 +174,13 @@ class Ratings:
     # ---- parts ----------------------------------------------------------------------------
 
     def select(self, keep: npt.NDArray[np.bool_]) -> Self:
-        """The ratings where `keep` is true; vocabularies stay, so positions keep their meaning."""
+        """The ratings where `keep` is true; vocabularies stay, so positions keep their meaning.
+
+        A part is no longer divided by the probe of the whole.
+        """
+        return replace(self._kept(keep), probe=None)
+
+    def _kept(self, keep: npt.NDArray[np.bool_]) -> Self:
         indptr = np.zeros_like(self.indptr)
         kept_before = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
         indptr[:] = kept_before[self.indptr]
@@ -163,7 +190,7 @@ class Ratings:
             items=self.items[keep],
             values=self.values[keep],
             timestamps=None if self.timestamps is None else self.timestamps[keep],
-            probe=None,
+            probe=None if self.probe is None else self.probe[keep],
         )
 
     def users_at(self, positions: Array) -> Self:
@@ -187,17 +214,31 @@ class Ratings:
         return find(self.user_ids, user_ids)
 
     def with_items(self, item_ids: Array) -> Self:
-        """The same histories over another item vocabulary; items outside it are dropped."""
+        """The same histories over the items that are given; items outside them are left out."""
         if item_ids is self.item_ids or np.array_equal(item_ids, self.item_ids):
-            return replace(self, item_ids=item_ids)
+            return replace(self, item_ids=item_ids, items_given=True)
         position = find(item_ids, self.item_ids).astype(np.int32)
-        known = self if (position >= 0).all() else self.select(position[self.items] >= 0)
+        known = self if (position >= 0).all() else self._kept(position[self.items] >= 0)
         items = position[known.items]
         order = _canonical_order(known.users, items)
         if order is not None:
             known = known._reordered(order)
             items = items[order]
-        return replace(known, item_ids=item_ids, items=items)
+        return replace(known, item_ids=item_ids, items=items, items_given=True)
+
+    def with_scale(self, scale: Scale) -> Self:
+        """The same ratings on the scale that is given; values off it are left out."""
+        if self.scale is None:
+            raise InputError("a history has no ratings to be on a scale; leave the scale out")
+        if self.scale_given:
+            if self.scale != scale:
+                raise InputError(
+                    f"these ratings came with the scale {self.scale}, not {scale}; leave it out"
+                )
+            return self
+        all_on = first_off(self.values, scale) is None
+        known = self if all_on else self._kept(scale.holds(self.values))
+        return replace(known, scale=scale, scale_given=True)
 
     def _reordered(self, order: Array) -> Self:
         return replace(
@@ -232,7 +273,14 @@ class Ratings:
         for name, column in self._columns().items():
             np.save(folder / f"{name}.npy", column, allow_pickle=False)
         (folder / "ratings.json").write_text(
-            json.dumps({"scale": self.scale and asdict(self.scale), "columns": [*self._columns()]})
+            json.dumps(
+                {
+                    "scale": self.scale and asdict(self.scale),
+                    "columns": [*self._columns()],
+                    "items_given": self.items_given,
+                    "scale_given": self.scale_given,
+                }
+            )
         )
 
     @classmethod
@@ -244,7 +292,8 @@ class Ratings:
             name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
             for name in meta["columns"]
         }
-        return cls(scale=Scale(**meta["scale"]) if meta["scale"] else None, **columns)
+        given = {name: meta.get(name, False) for name in ("items_given", "scale_given")}
+        return cls(scale=Scale(**meta["scale"]) if meta["scale"] else None, **columns, **given)
 
     def _columns(self) -> Mapping[str, Array]:
         named = {

@@ -42,6 +42,15 @@ class Scale:
             ) from None
 
     @property
+    def text(self) -> str:
+        """As `parse` reads it.
+
+        >>> Scale(0.5, 5, 0.5).text
+        '0.5:5:0.5'
+        """
+        return f"{self.low:.12g}:{self.high:.12g}:{self.step:.12g}"
+
+    @property
     def middle(self) -> float:
         return (self.low + self.high) / 2
 

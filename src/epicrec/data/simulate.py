@@ -43,6 +43,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
+from epicrec.data.formats import write_scale
+from epicrec.data.scale import STARS
 from epicrec.errors import InputError
 
 __all__ = ["embedded_items", "simulate_batches", "simulate_table", "write_simulation"]
@@ -125,7 +127,7 @@ def write_simulation(
     mean_history: float = MEAN_HISTORY,
     progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Write `ratings.parquet` and `items.parquet` into `folder`; return the number of ratings.
+    """Write `ratings.parquet`, `items.parquet` and their scale; return the number of ratings.
 
     `items` is the size of the catalogue: the embedded one by default, its most popular films if
     smaller, a made-up one if larger. `progress` is called with (users done, users in all).
@@ -152,6 +154,7 @@ def write_simulation(
                 if progress is not None:
                     progress(batch["user_id"][-1].as_py(), users)
         items_path.replace(folder / "items.parquet")
+        write_scale(folder, STARS)
         ratings_path.replace(folder / "ratings.parquet")
     return written
 

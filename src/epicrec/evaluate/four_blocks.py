@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,8 @@ class Blocks:
 def reduced(ratings: Ratings, k: int = 3) -> Ratings:
     """Without the items, and then the users, that have fewer than k ratings."""
     ratings = ratings.select((ratings.item_counts >= k)[ratings.items])
-    ratings = ratings.with_items(ratings.item_ids[ratings.item_counts > 0])
+    rated = ratings.with_items(ratings.item_ids[ratings.item_counts > 0])
+    ratings = replace(rated, items_given=False)
     return ratings.users_at(np.flatnonzero(ratings.user_counts >= k))
 
 

@@ -157,11 +157,14 @@ def evaluate_model(
             chosen = {"feedback": "implicit"} | chosen
         model = make_model(method, **{"catalogue": dataset.catalogue, "seed": seed} | chosen)
     report("splitting", 0, 1)
-    if dataset.ratings.probe is not None:
-        train, test = split_probe(dataset.ratings)
+    ratings = dataset.ratings
+    if dataset.catalogue is not None and not ratings.items_given:
+        ratings = ratings.with_items(dataset.catalogue.item_ids)
+    if ratings.probe is not None:
+        train, test = split_probe(ratings)
     else:
         split = split_random if protocol == "rating" else split_per_user
-        train, test = split(dataset.ratings, test_fraction, seed=seed)
+        train, test = split(ratings, test_fraction, seed=seed)
     if protocol == "rating":
         metrics, seconds = evaluate_rating(model, train, test, catalogue=dataset.catalogue)
     else:

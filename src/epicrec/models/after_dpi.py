@@ -87,6 +87,11 @@ class _AfterDPI(Recommender):
         self._check_fitted()
         return self.scale_
 
+    def _check_public(self, ratings: Ratings) -> None:
+        """What was released says its items and scale itself."""
+        if not isinstance(ratings, ReleasedRatings):
+            super()._check_public(ratings)
+
     def _fit(self, ratings: Ratings) -> None:
         if isinstance(ratings, ReleasedRatings):
             released = ratings

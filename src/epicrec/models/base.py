@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from epicrec import registry
 from epicrec.data import Catalogue, Ratings, Scale, find
+from epicrec.data.public import over_public, refusal
 from epicrec.errors import InputError, NotFittedError
 from epicrec.models import saving
 from epicrec.privacy import Guarantee
@@ -79,23 +80,48 @@ class Recommender(ABC):
         """What the learned state promises to the people it was learned from."""
         return Guarantee.none()
 
+    @property
+    def promises(self) -> bool:
+        """Whether what is learned will claim a guarantee, asked before there is one."""
+        return self.status != "none" and getattr(self, "epsilon", 0.0) is not None
+
     # ---- what a caller uses ---------------------------------------------------------------
 
-    def fit(self, ratings: Any, catalogue: Catalogue | None = None) -> Self:
+    def fit(
+        self,
+        ratings: Any,
+        catalogue: Catalogue | None = None,
+        *,
+        items: Any = None,
+        scale: Scale | str | None = None,
+    ) -> Self:
         """Learn from ratings, or from histories where the feedback is implicit.
 
-        They are `Ratings`, which know their public scale, or any dataframe with `user_id, item_id`
-        and, for explicit feedback, `rating`. A `catalogue` is what is publicly known of the items.
+        They are `Ratings`, or any dataframe with `user_id, item_id` and, for explicit feedback,
+        `rating`. Public is what is given: `items`, the ids there are, or else those that the
+        ratings came with or that are in the `catalogue`, which is what is known of them; and the
+        `scale`, such as "1:5:1". Ratings of other items or off the scale are left out. What is not
+        given is read off the ratings, which a private model refuses, unless a seed says that this
+        is an experiment.
         """
         check(type(self).__name__, type(self), self.parameters())
-        if not isinstance(ratings, Ratings):
-            ratings = Ratings.from_frame(ratings)
+        if items is None and catalogue is not None and not getattr(ratings, "items_given", False):
+            items = catalogue.item_ids
+        ratings = over_public(ratings, items, scale, rated=self.feedback == "explicit")
         ratings = self._suitable(ratings)
         if len(ratings) == 0:
             raise InputError("there is nothing to learn from; give at least one rating")
         self.item_ids_, self.scale_, self.histories_ = ratings.item_ids, ratings.scale, ratings
         self._fit_with(ratings, catalogue)
         return self
+
+    def unsaid(self, *, items: bool, scale: bool) -> tuple[str, ...]:
+        """Which of "items" and "scale" must still be given from outside for the guarantee to hold,
+        where the list of items or the scale was given, or not."""
+        if not self.promises or getattr(self, "seed", None) is not None:
+            return ()
+        needed = {"items": items, "scale": scale or self.feedback == "implicit"}
+        return tuple(name for name, given in needed.items() if not given)
 
     def released(self, histories: Ratings) -> Ratings:
         """Histories as this model may be asked with them: as they are, unless it scores only what
@@ -198,6 +224,13 @@ class Recommender(ABC):
             raise NotFittedError(
                 f"this {type(self).__name__} is not fitted; call fit(ratings) first"
             )
+
+    def _check_public(self, ratings: Ratings) -> None:
+        missing = self.unsaid(items=ratings.items_given, scale=ratings.scale_given)
+        if missing:
+            how = {"items": "items=every_item_id", "scale": 'scale="0.5:5:0.5"'}
+            told = ", ".join(how[name] for name in missing)
+            raise refusal(missing, f"fit(ratings, {told}), or a catalogue as the second argument")
 
     def _suitable(self, ratings: Ratings) -> Ratings:
         if self.feedback == "implicit":

@@ -116,7 +116,9 @@ def _histories(model: Recommender, columns: Arrays) -> Ratings:
     )
     if not sound:
         raise InputError("its histories do not fit together")
-    return Ratings(item_ids=model.item_ids_, scale=model.scale_, **columns)
+    return Ratings(
+        columns["user_ids"], model.item_ids_, indptr, items, columns["values"], model.scale_
+    )
 
 
 def damaged(path: str | Path, why: object) -> InputError:

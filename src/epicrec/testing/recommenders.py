@@ -131,11 +131,12 @@ class RecommenderContract:
 
     def test_learns_from_any_dataframe(self, viewers: Ratings) -> None:
         some = viewers.users_at(np.arange(40)).to_table()
-        expected = self.make().fit(some)
+        public: dict[str, Any] = {"items": viewers.item_ids, "scale": viewers.scale}
+        expected = self.make().fit(some, **public)
         frames = [pytest.importorskip("pandas").DataFrame(some.to_pydict())]
         frames.append(pytest.importorskip("polars").DataFrame(some.to_pydict()))
         for frame in frames:
-            learned = self.make().fit(frame)
+            learned = self.make().fit(frame, **public)
             assert learned.scale_ == expected.scale_
             np.testing.assert_array_equal(learned.item_ids_, expected.item_ids_)
 
@@ -191,8 +192,24 @@ class RecommenderContract:
 
     def test_tiny_data(self) -> None:
         tiny = Ratings.from_columns(["a", "a", "b"], ["x", "y", "x"], [5, 1, 4])
-        lists = self.make().fit(tiny).recommend(["b"])
+        lists = self.make().fit(tiny, items=["x", "y"], scale="1:5:1").recommend(["b"])
         assert lists["item_id"].to_pylist() == ["y"]
+
+    def test_items_and_scale_are_those_that_were_given(self, viewers: Ratings) -> None:
+        """One rating of an item that is not listed, or off the scale, changes neither."""
+        some = viewers.users_at(np.arange(40)).to_table().select(["user_id", "item_id", "rating"])
+        odd = {"user_id": [1, 2], "item_id": ["rated-once", viewers.item_ids[0]]}
+        odd_table = pa.table(odd | {"rating": [4.0, 4.5]}).cast(some.schema)
+        users = some.filter(pa.compute.equal(some["user_id"], 2))["item_id"].to_pylist()
+        assert viewers.item_ids[0] not in users
+        for table in (some, pa.concat_tables([some, odd_table])):
+            learned = self.make().fit(table, items=viewers.item_ids, scale="1:5:1")
+            assert learned.item_ids_.tolist() == viewers.item_ids.tolist()
+            assert learned.scale_ == (viewers.scale if learned.feedback == "explicit" else None)
+
+    def test_a_promise_is_known_beforehand(self, fitted: Recommender) -> None:
+        if fitted.guarantee.status != "none":
+            assert self.make().promises
 
     def test_the_list_of_methods_tells_the_same(self, fitted: Recommender) -> None:
         """Unless a setting asked for the paper's own version, or for no privacy."""

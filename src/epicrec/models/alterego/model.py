@@ -125,7 +125,7 @@ class AlterEgoModel(Recommender):
         if catalogue is None:
             changed = changed.with_items(self.item_ids_)
         else:
-            changed = changed.with_items(np.union1d(self.item_ids_, changed.item_ids))
+            changed = changed.with_items(np.union1d(self.item_ids_, catalogue.item_ids))
             self.catalogue = catalogue
             channel, self.settings_ = self._law(changed)
             self._channels.append((channel, changed.item_ids))
@@ -240,6 +240,11 @@ class AlterEgoModel(Recommender):
         """The public law by which events are replaced now."""
         self._check_fitted()
         return self._held.channels[-1]
+
+    @property
+    def promises(self) -> bool:
+        """Always: p and p_star are an ε, too."""
+        return True
 
     @property
     def guarantee(self) -> Guarantee:

@@ -76,6 +76,10 @@ class CovarianceSVD(FactorModel):
         self._check_fitted()
         return Guarantee.from_dict(self.guarantee_)
 
+    @property
+    def promises(self) -> bool:
+        return super().promises or self.theta is not None
+
     def _fit(self, ratings: Ratings) -> None:
         self._check()
         k = most_factors(self.factors, self.feedback)
