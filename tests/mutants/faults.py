@@ -55,7 +55,11 @@ AREAS = {
     ),
     "blocks": Area((), ("tests/models/test_base.py",), drawn=0),
     "covariance": Area(
-        ("models/covariance/release.py", "models/covariance/statistics.py"),
+        (
+            "models/covariance/budget.py",
+            "models/covariance/release.py",
+            "models/covariance/statistics.py",
+        ),
         (
             "tests/models/covariance/test_release.py",
             "tests/models/covariance/test_sensitivity.py",
@@ -104,6 +108,7 @@ AREAS = {
 }
 
 _RELEASE = "models/covariance/release.py"
+_BUDGET = "models/covariance/budget.py"
 _EPICREC = "perturb/epicrec/mechanism.py"
 _GS = "perturb/epicrec/gs.py"
 
@@ -214,7 +219,7 @@ NAMED = [
         "rest = 1 - HISTORY_SHARE", "rest = 1",
     ),
     Fault(
-        "μ for the share, not its root", "covariance", _RELEASE,
+        "μ for the share, not its root", "covariance", _BUDGET,
         "mu = gaussian_mu(self.epsilon, self.delta) * sqrt(share)",
         "mu = gaussian_mu(self.epsilon, self.delta) * share**0.25",
     ),
@@ -237,7 +242,7 @@ NAMED = [
         "raw[:n] = engine(statistic, ratings)[:n]\n    _, one, user, _ = statistic.per_unit",
     ),
     Fault(
-        "noise of one turn for all", "covariance", _RELEASE,
+        "noise of one turn for all", "covariance", _BUDGET,
         'derived(self.seed, "measurement", turn)', "self.seed",
     ),
     Fault(

@@ -24,6 +24,7 @@ from epicrec.cli.output import (
     load_data,
     load_items,
     out,
+    print_record,
     print_table,
     progress,
     read_scale,
@@ -88,6 +89,7 @@ def evaluate(
         ran = method if result.method == method else f"{result.method} (for {method})"
         print_table(f"{ran} on {result.data}, protocol {protocol}", [dict(result.metrics)])
         out.print(f"Guarantee: {result.guarantee}")
+        print_record(result.record)
         spent = ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items())
         peak = "not known here" if result.peak_rss_mb is None else f"{result.peak_rss_mb:,.0f} MB"
         out.print(f"Time: {spent}. Peak memory: {peak}")
@@ -176,8 +178,14 @@ def fit(
         "method": fitted.method,
         "asked": method,
         "guarantee": fitted.guarantee.to_dict(),
+        "record": fitted.record,
     }
-    show(result, as_json, lambda: out.print(f"wrote {model}. Guarantee: {fitted.guarantee}"))
+
+    def plain() -> None:
+        out.print(f"wrote {model}. Guarantee: {fitted.guarantee}")
+        print_record(fitted.record)
+
+    show(result, as_json, plain)
 
 
 def _check_public(
@@ -236,11 +244,16 @@ def recommend(
         }
         for row in fitted.recommend(seen, n=n, items=allowed).to_pylist()
     ]
-    result = {"items": rows, "guarantee": fitted.guarantee.to_dict()}
+    result = {
+        "items": rows,
+        "guarantee": fitted.guarantee.to_dict(),
+        "record": fitted.record,
+    }
 
     def plain() -> None:
         print_table("For you" if category is None else f"For you: {category}", rows)
         out.print(f"Guarantee to the people the model was learned from: {fitted.guarantee}")
+        print_record(fitted.record)
 
     show(result, as_json, plain)
 

@@ -111,6 +111,12 @@ def show(result: Mapping[str, Any], as_json: bool, plain: Any) -> None:
         plain()
 
 
+def print_record(record: str) -> None:
+    """What a model released and what to know of it, where there is anything to say."""
+    if record:
+        out.print(record[0].upper() + record[1:] + ".", soft_wrap=True)
+
+
 def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     out.print(title)
     table = Table()

@@ -16,7 +16,8 @@ from epicrec.evaluate.releases import EPICREC
 from epicrec.models import PRIVATE, Recommender, make_model
 from epicrec.models.alterego.items import D2PItems, D2PSvd
 from epicrec.models.alterego.users import D2PUserKNN
-from epicrec.models.covariance.release import FIRST_SHARE, SECOND_SHARE, Budget
+from epicrec.models.covariance.budget import Budget
+from epicrec.models.covariance.release import FIRST_SHARE, SECOND_SHARE
 from epicrec.models.covariance.statistics import ItemEffects, PairSums
 from epicrec.models.private_bias import released_totals
 from epicrec.perturb.contract import Perturber

@@ -41,6 +41,8 @@ class Evaluation:
     settings: Mapping[str, Any] = field(default_factory=dict)
     asked: str = ""
     """What was asked for, where another method ran in its place: svd with an ε."""
+    record: str = ""
+    """What the model released with which share of its budget, and what to know of it."""
     peak_rss_mb: float | None = field(default_factory=peak_memory)
 
     def to_dict(self) -> dict[str, Any]:
@@ -51,6 +53,7 @@ class Evaluation:
             "data": self.data,
             "protocol": self.protocol,
             "guarantee": self.guarantee.to_dict(),
+            "record": self.record,
             "metrics": dict(self.metrics),
             "seconds": {name: round(value, 4) for name, value in self.seconds.items()},
             "peak_rss_mb": None if self.peak_rss_mb is None else round(self.peak_rss_mb, 1),
@@ -175,7 +178,7 @@ def evaluate_model(
     return Evaluation(
         model.method, dataset.name, protocol, model.guarantee, metrics, seconds,
         {"seed": seed, "test_fraction": test_fraction, **_plain(model.parameters())},
-        asked=method if isinstance(method, str) else "",
+        asked=method if isinstance(method, str) else "", record=model.record,
     )  # fmt: skip
 
 

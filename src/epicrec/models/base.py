@@ -52,6 +52,11 @@ class Recommender(ABC):
     item_ids_: npt.NDArray[Any]
     scale_: Scale | None
     histories_: Ratings | None = None
+    released_: dict[str, float] | None = None
+    """What was measured of the people's data, in words, with its share of the budget; public."""
+    note_: str = ""
+    """What a user of the model should know of it beside its guarantee, such as that its lists are
+    the same for everyone; made of released numbers only."""
 
     # ---- what a model adds ----------------------------------------------------------------
 
@@ -85,6 +90,13 @@ class Recommender(ABC):
         """Whether what is learned will claim a guarantee, asked before there is one."""
         return self.status != "none" and getattr(self, "epsilon", 0.0) is not None
 
+    @property
+    def record(self) -> str:
+        """In one line: what was released with which share of the budget, and the note on it."""
+        shares = [f"{what} ({share:.0%})" for what, share in (self.released_ or {}).items()]
+        said = f"released with these shares of the budget: {', '.join(shares)}" if shares else ""
+        return "; ".join(part for part in (said, self.note_) if part)
+
     # ---- what a caller uses ---------------------------------------------------------------
 
     def fit(
@@ -112,6 +124,7 @@ class Recommender(ABC):
         if len(ratings) == 0:
             raise InputError("there is nothing to learn from; give at least one rating")
         self.item_ids_, self.scale_, self.histories_ = ratings.item_ids, ratings.scale, ratings
+        self.released_, self.note_ = None, ""
         self._fit_with(ratings, catalogue)
         return self
 

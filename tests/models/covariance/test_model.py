@@ -6,10 +6,10 @@ import pytest
 from epicrec.data import Ratings, Scale, load_dataset, split_random
 from epicrec.errors import InputError
 from epicrec.models.covariance import kernel
+from epicrec.models.covariance.budget import Budget
 from epicrec.models.covariance.kernel import dense, pair_sums
 from epicrec.models.covariance.model import CovarianceKNN, CovarianceSVD
 from epicrec.models.covariance.published import theta_of
-from epicrec.models.covariance.release import Budget
 from epicrec.models.covariance.statistics import ItemEffects, PairSums
 from epicrec.privacy import gaussian_epsilon, gaussian_mu
 from epicrec.testing.recommenders import RecommenderContract

@@ -9,9 +9,10 @@ import pytest
 
 from epicrec.data import Ratings
 from epicrec.engine.local import local
-from epicrec.models.covariance import release
+from epicrec.models.covariance import budget
+from epicrec.models.covariance.budget import Budget
 from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.release import Budget, _effects, _reach
+from epicrec.models.covariance.release import _effects, _reach
 from epicrec.models.spectrum import RATING_VARIANCE, Effects
 from epicrec.privacy import gaussian_mu
 
@@ -40,13 +41,13 @@ class Watch:
     def attach(self, monkeypatch: pytest.MonkeyPatch) -> None:
         measure = Budget.measure
 
-        def measured(budget: Budget, statistic: Any, *rest: Any, **more: Any) -> Any:
+        def measured(purse: Budget, statistic: Any, *rest: Any, **more: Any) -> Any:
             self.sensitivities.append(float(statistic.sensitivity))
-            return measure(budget, statistic, *rest, **more)
+            return measure(purse, statistic, *rest, **more)
 
         monkeypatch.setattr(Budget, "measure", measured)
         for name in ("add_discrete_laplace", "add_integer_gaussian"):
-            monkeypatch.setattr(release, name, self._noticing(getattr(release, name)))
+            monkeypatch.setattr(budget, name, self._noticing(getattr(budget, name)))
 
     def _noticing(self, add: Any) -> Any:
         def added(total: np.ndarray, scale: Any, *, seed: int | None = None) -> np.ndarray:

@@ -12,15 +12,11 @@ from epicrec.engine import Engine
 from epicrec.engine.local import local
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback, Floats, Positions
+from epicrec.models.covariance.budget import Budget, NoiseKind
 from epicrec.models.covariance.kernel import check_memory
 from epicrec.models.covariance.neighbours import neighbour_predictions
 from epicrec.models.covariance.published import fit_published
-from epicrec.models.covariance.release import (
-    Budget,
-    NoiseKind,
-    release_histories,
-    release_ratings,
-)
+from epicrec.models.covariance.release import release_histories, release_ratings
 from epicrec.models.covariance.statistics import MOST_USERS, Unit
 from epicrec.models.factors import FactorModel, fit_histories, fit_ratings, most_factors
 from epicrec.privacy import Guarantee
@@ -95,6 +91,7 @@ class CovarianceSVD(FactorModel):
                 ratings = ratings.users_at(np.arange(MOST_USERS))
             release = release_histories if self.feedback == "implicit" else release_ratings
             state, promise = release(ratings, budget, k, self.engine), budget.guarantee()
+            state["released_"] = budget.spent
         vars(self).update(state)
         self.guarantee_ = promise.to_dict()
 

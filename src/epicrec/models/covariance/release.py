@@ -5,20 +5,18 @@ Everything after a measurement uses released and public numbers only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from epicrec.data import Ratings, Scale
-from epicrec.engine import Engine, Integers
+from epicrec.engine import Engine
+from epicrec.models.covariance.budget import Budget
 from epicrec.models.covariance.kernel import dense
 from epicrec.models.covariance.statistics import (
-    MOST_USERS,
     STEPS,
     ItemEffects,
-    Norm,
     PairSums,
     Unit,
 )
@@ -35,18 +33,6 @@ from epicrec.models.spectrum import (
     leading_eigenpairs,
     rating_factors,
 )
-from epicrec.privacy import (
-    Guarantee,
-    add_discrete_laplace,
-    add_integer_gaussian,
-    gaussian_guarantee,
-    gaussian_mu,
-    gaussian_sigma,
-    laplace_scale,
-)
-from epicrec.seeds import derived
-
-NoiseKind = Literal["gaussian", "laplace"]
 
 FIRST_SHARE = 0.1
 SECOND_SHARE = 0.15
@@ -68,65 +54,6 @@ HISTORY_SHARE = 0.04
 """The part of the budget for a first look at what is watched at all."""
 SECOND_EIGENVALUE = 0.16
 """Of what is watched together, the second eigenvalue over the first, which is popularity."""
-ASSUMES = (
-    "the list of items and the rating scale are public",
-    "everything else that is published is computed from this model",
-    f"no more than {MOST_USERS:,} people take part",
-)
-
-
-@dataclass(frozen=True)
-class Budget:
-    """(ε, δ) for one unit, spent by shares; noise is drawn here and nowhere else."""
-
-    epsilon: float
-    delta: float
-    unit: Unit
-    noise: NoiseKind
-    seed: int | None
-
-    @property
-    def norm(self) -> Norm:
-        return 2 if self.noise == "gaussian" else 1
-
-    def spread(self, statistic: ItemEffects | PairSums, share: float) -> float:
-        """The standard deviation of the noise for this share, but for rounding."""
-        if self.noise == "laplace":
-            return sqrt(2) * float(statistic.sensitivity) / (self.epsilon * share)
-        return float(statistic.sensitivity) / (gaussian_mu(self.epsilon, self.delta) * sqrt(share))
-
-    def measure(
-        self, statistic: ItemEffects | PairSums, share: float, total: Integers, *, turn: int = 0
-    ) -> tuple[Integers, float]:
-        """The sum with noise for this share, added in place, and the noise's standard deviation.
-
-        `turn` tells the measurements of one release apart where their noise comes from a seed.
-
-        Gaussian: σ = Δ₂/(μ√share) makes this μ√share-GDP, and shares that add up to 1 compose to
-        μ-GDP exactly. Laplace: scale Δ₁/(ε·share), and shares of ε add up.
-        """
-        seed = derived(self.seed, "measurement", turn)
-        if self.noise == "laplace":
-            scale = laplace_scale(statistic.sensitivity, self.epsilon * share * (1 - 2**-50))
-            return add_discrete_laplace(total, scale, seed=seed), sqrt(2) * float(scale)
-        mu = gaussian_mu(self.epsilon, self.delta) * sqrt(share) * (1 - 2**-50)
-        sigma = gaussian_sigma(statistic.sensitivity, mu)
-        return add_integer_gaussian(total, sigma, seed=seed), sigma
-
-    def guarantee(self) -> Guarantee:
-        if self.noise == "laplace":
-            promise = Guarantee(
-                epsilon=self.epsilon, unit=self.unit, relation="add or remove one", assumes=ASSUMES
-            )
-        else:
-            promise = gaussian_guarantee(
-                gaussian_mu(self.epsilon, self.delta),
-                self.delta,
-                unit=self.unit,
-                relation="add or remove one",
-                assumes=ASSUMES,
-            )
-        return promise.seeded(self.seed)
 
 
 def release_ratings(ratings: Ratings, budget: Budget, k: int, engine: Engine) -> dict[str, Any]:

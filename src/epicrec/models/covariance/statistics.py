@@ -71,6 +71,10 @@ class ItemEffects:
     """Weights of the items, 1 to 64: user level only."""
 
     @property
+    def what(self) -> str:
+        return "sums and counts of items" if self.scale else "counts of items"
+
+    @property
     def sensitivity(self) -> Fraction:
         """In this norm, over adding or removing one unit."""
         if self.unit == "rating":
@@ -127,6 +131,7 @@ class PairSums:
     scale: Scale | None
     levels: npt.NDArray[np.int16]
     """The items' offsets in steps, or their weights where there is no scale."""
+    what = "pairs of items"
 
     @property
     def one(self) -> int:

@@ -1,0 +1,96 @@
+"""A private fit's budget: what each measurement may spend, its noise, and a record of it all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import sqrt
+from typing import Literal, Protocol
+
+from epicrec.engine import Integers
+from epicrec.models.covariance.statistics import MOST_USERS, Norm, Unit
+from epicrec.privacy import (
+    Guarantee,
+    add_discrete_laplace,
+    add_integer_gaussian,
+    gaussian_guarantee,
+    gaussian_mu,
+    gaussian_sigma,
+    laplace_scale,
+)
+from epicrec.seeds import derived
+
+NoiseKind = Literal["gaussian", "laplace"]
+
+ASSUMES = (
+    "the list of items, what the catalogue tells of them, and the rating scale are public",
+    "everything else that is published is computed from this model",
+    f"no more than {MOST_USERS:,} people take part",
+)
+
+
+class Measured(Protocol):
+    """A statistic that can be measured: how far one unit moves it, and what it is in words."""
+
+    @property
+    def sensitivity(self) -> Fraction: ...
+
+    @property
+    def what(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Budget:
+    """(ε, δ) for one unit, spent by shares; noise is drawn here and nowhere else."""
+
+    epsilon: float
+    delta: float
+    unit: Unit
+    noise: NoiseKind
+    seed: int | None
+    spent: dict[str, float] = field(default_factory=dict)
+    """What was released so far, in words, with its share of the budget: public, as all releases."""
+
+    @property
+    def norm(self) -> Norm:
+        return 2 if self.noise == "gaussian" else 1
+
+    def spread(self, statistic: Measured, share: float) -> float:
+        """The standard deviation of the noise for this share, but for rounding."""
+        if self.noise == "laplace":
+            return sqrt(2) * float(statistic.sensitivity) / (self.epsilon * share)
+        return float(statistic.sensitivity) / (gaussian_mu(self.epsilon, self.delta) * sqrt(share))
+
+    def measure(
+        self, statistic: Measured, share: float, total: Integers, *, turn: int = 0
+    ) -> tuple[Integers, float]:
+        """The sum with noise for this share, added in place, and the noise's standard deviation.
+
+        `turn` tells the measurements of one release apart where their noise comes from a seed.
+
+        Gaussian: σ = Δ₂/(μ√share) makes this μ√share-GDP, and shares that add up to 1 compose to
+        μ-GDP exactly. Laplace: scale Δ₁/(ε·share), and shares of ε add up.
+        """
+        self.spent[statistic.what] = self.spent.get(statistic.what, 0.0) + share
+        seed = derived(self.seed, "measurement", turn)
+        if self.noise == "laplace":
+            scale = laplace_scale(statistic.sensitivity, self.epsilon * share * (1 - 2**-50))
+            return add_discrete_laplace(total, scale, seed=seed), sqrt(2) * float(scale)
+        mu = gaussian_mu(self.epsilon, self.delta) * sqrt(share) * (1 - 2**-50)
+        sigma = gaussian_sigma(statistic.sensitivity, mu)
+        return add_integer_gaussian(total, sigma, seed=seed), sigma
+
+    def guarantee(self) -> Guarantee:
+        if self.noise == "laplace":
+            promise = Guarantee(
+                epsilon=self.epsilon, unit=self.unit, relation="add or remove one", assumes=ASSUMES
+            )
+        else:
+            promise = gaussian_guarantee(
+                gaussian_mu(self.epsilon, self.delta),
+                self.delta,
+                unit=self.unit,
+                relation="add or remove one",
+                assumes=ASSUMES,
+            )
+        return promise.seeded(self.seed)
