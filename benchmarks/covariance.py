@@ -40,7 +40,7 @@ def simulated(users: int, items: int, per_user: int) -> Ratings:
 
 def one_fit(ratings: Ratings, **settings: Any) -> dict[str, Any]:
     began = time.perf_counter()
-    CovarianceSVD(epsilon=100.0, **settings).fit(ratings)
+    CovarianceSVD(epsilon=100.0, **settings).fit(ratings, items=ratings.item_ids, scale="1:5:1")
     return {
         "ratings": len(ratings),
         "items": ratings.n_items,

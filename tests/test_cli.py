@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from epicrec.cli import main
+from epicrec.data import Scale
+from epicrec.models import load
 
 
 def run(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -235,6 +237,55 @@ def test_results_name_what_ran(capsys, tmp_path) -> None:
     model = str(tmp_path / "model.npz")
     result = run_json(capsys, "fit", "svd", model, "--epsilon", "1", "--data", made)
     assert (result["method"], result["asked"]) == ("covariance-svd", "svd")
+
+
+def test_a_private_fit_does_not_guess_the_items_or_the_scale(capsys, tmp_path, monkeypatch) -> None:
+    """It says what to type before it reads any rating; what it says then works."""
+    monkeypatch.chdir(tmp_path)
+    Path("secret.csv").write_text("user_id,item_id,rating\n1,rated-once,77\n1,a,4.5\n2,a,5\n")
+    Path("items.csv").write_text("item_id\na\nb\n")
+    line = ["fit", "avg", "model.npz", "--data", "secret.csv", "--epsilon", "1"]
+    code, _, err = run(capsys, *line)
+    assert code == 2
+    told = " ".join(err.split())
+    command = shlex.join(["epicrec", *line, "--items", "items.csv", "--scale", "0.5:5:0.5"])
+    assert command in told
+    for value in ("77", "4.5", "rated-once"):
+        assert value not in told
+    assert not Path("model.npz").exists()
+    code, _, err = run(capsys, *shlex.split(command)[1:])
+    assert code == 0
+    assert "left out: 1 ratings" in err
+    assert "guessed" not in err
+    assert load("model.npz").item_ids_.tolist() == ["a", "b"]
+    assert load("model.npz").scale_ == Scale(0.5, 5, 0.5)
+
+
+def test_a_folder_that_says_its_items_and_scale_is_fitted_as_it_is(capsys, tmp_path) -> None:
+    run_json(capsys, "data", "simulate", str(tmp_path / "made"), "--users", "50")
+    run_json(
+        capsys, "data", "convert", str(tmp_path / "made"), str(tmp_path / "mapped"), "--mapped"
+    )
+    for folder in ("made", "mapped"):
+        model = str(tmp_path / f"{folder}.npz")
+        code, out, err = run(
+            capsys, "fit", "svd", model, "--data", str(tmp_path / folder), "--epsilon", "1"
+        )
+        assert (code, "ε = 1" in out, err.strip()) == (0, True, "")
+        assert load(model).scale_ == Scale(1, 5, 1)
+
+
+def test_what_is_guessed_without_privacy_is_said(capsys, tmp_path) -> None:
+    (tmp_path / "r.csv").write_text("user_id,item_id,rating\n1,a,4.5\n1,b,3\n2,a,5\n2,b,1\n")
+    data = ["--data", str(tmp_path / "r.csv")]
+    guesses = "guessed from the ratings: the 2 items (give --items), the scale 0.5 to 5"
+    for line in (["fit", "bias", str(tmp_path / "m.npz")], ["evaluate", "avg", "--epsilon", "1"]):
+        code, _, err = run(capsys, *line, *data)
+        assert code == 0
+        assert guesses in err
+    (tmp_path / "i.csv").write_text("item_id\na\nb\n")
+    public = ["--items", str(tmp_path / "i.csv"), "--scale", "0.5:5:0.5"]
+    assert "guessed" not in run(capsys, "evaluate", "avg", *data, *public)[2]
 
 
 MISTAKES = {

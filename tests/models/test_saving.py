@@ -24,7 +24,7 @@ HISTORY = pa.table({"user_id": [9], "item_id": ["x"], "rating": [4.0]})
 def saved(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Any]:
     users, items = np.repeat(np.arange(6), 4), np.tile(list("xyzw"), 6)
     ratings = Ratings.from_columns(users, items, 1 + np.arange(24) % 5)
-    model = make_model(request.param).fit(ratings)
+    model = make_model(request.param).fit(ratings, items=np.unique(items), scale="1:5:1")
     path = tmp_path_factory.mktemp("saved") / "model.npz"
     model.save(path)
     return path.read_bytes(), model

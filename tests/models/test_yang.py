@@ -229,10 +229,11 @@ def test_dpm_without_noise_is_the_published_algorithm(dense: Any) -> None:
 def test_dpm_noise_has_the_published_scales(viewers: Ratings) -> None:
     """Lap(Δr/(k ε)) for Avg; Lap(Δr/(k ε₂)) and Lap(2/ε₁) with ε₁ = 0.2 ε otherwise."""
     many = Ratings.from_columns(np.arange(20_000), np.zeros(20_000, int), np.full(20_000, 3.0))
-    avg = DPMAvg(epsilon=2.0).fit(many)
+    public: dict[str, Any] = {"items": [0], "scale": "1:5:1"}
+    avg = DPMAvg(epsilon=2.0).fit(many, **public)
     spread = np.abs(avg._scores(many)[:, 0] - 3).mean()
     assert spread == pytest.approx(4 / (3 * 2.0), rel=0.05)
-    pcc = DPMPcc(epsilon=2.0).fit(many)
+    pcc = DPMPcc(epsilon=2.0).fit(many, **public)
     assert np.abs(pcc.means_ - 3).mean() == pytest.approx(4 / (3 * 1.6), rel=0.05)
     block = viewers.users_at(np.arange(100))
     model = DPMCos(epsilon=2.0).fit(viewers)

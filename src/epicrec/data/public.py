@@ -58,6 +58,6 @@ def refusal(missing: Sequence[str], remedy: str) -> InputError:
     what = {"items": "the list of items", "scale": "the rating scale"}
     named = " and ".join(what[name] for name in missing)
     return InputError(
-        f"a private model takes {named} from outside: read off the ratings, it would be there "
-        f"because of what somebody rated. Give what is public: {remedy}"
+        f"a private model takes {named} from outside, since what is read off the ratings tells of "
+        f"them; give what is public: {remedy}"
     )

@@ -137,14 +137,14 @@ def audit_yang(method: str, *, epsilon: float = 1.0, runs: int = 20_000) -> Audi
 def _dpi_outputs(value: float, epsilon: float, runs: int) -> Any:
     """Every user is one run: with one rating, `dpi-avg` predicts what was released."""
     ratings = Ratings.from_columns(np.arange(runs), np.zeros(runs, int), np.full(runs, value))
-    model = make_model("dpi-avg", epsilon=epsilon).fit(ratings)
+    model = make_model("dpi-avg", epsilon=epsilon).fit(ratings, items=[0], scale="1:5:1")
     return model.predict(ratings)["score"].to_numpy()
 
 
 def _dpm_avg_outputs(value: float, epsilon: float, runs: int) -> Any:
     users, items = np.repeat(np.arange(runs), 3), np.tile(np.arange(3), runs)
     ratings = Ratings.from_columns(users, items, np.where(items == 0, value, 3.0))
-    model = make_model("dpm-avg", epsilon=epsilon).fit(ratings)
+    model = make_model("dpm-avg", epsilon=epsilon).fit(ratings, items=range(3), scale="1:5:1")
     return model.predict(ratings.select(ratings.items == 0), histories=ratings)["score"].to_numpy()
 
 
@@ -161,7 +161,7 @@ def _difference(method: str, value: float, epsilon: float) -> float:
     others = Ratings.from_columns(*zip(*rows, strict=True))
     own = Ratings.from_columns(["eve"] * 3, ["x", "w", "v"], [3.0, 4.0, 2.0])
     asked = pa.table({"user_id": ["eve", "eve"], "item_id": ["y", "z"]})
-    model = make_model(method, epsilon=epsilon).fit(others)
+    model = make_model(method, epsilon=epsilon).fit(others, items=[*"wxyz"], scale="1:5:1")
     y, z = model.predict(asked, histories=own)["score"].to_pylist()
     return float(abs(y - z) > 1e-4)
 

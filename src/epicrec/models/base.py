@@ -121,6 +121,7 @@ class Recommender(ABC):
             items = catalogue.item_ids
         ratings = over_public(ratings, items, scale, rated=self.feedback == "explicit")
         ratings = self._suitable(ratings)
+        self._check_public(ratings)
         if len(ratings) == 0:
             raise InputError("there is nothing to learn from; give at least one rating")
         self.item_ids_, self.scale_, self.histories_ = ratings.item_ids, ratings.scale, ratings
@@ -242,8 +243,7 @@ class Recommender(ABC):
         missing = self.unsaid(items=ratings.items_given, scale=ratings.scale_given)
         if missing:
             how = {"items": "items=every_item_id", "scale": 'scale="0.5:5:0.5"'}
-            told = ", ".join(how[name] for name in missing)
-            raise refusal(missing, f"fit(ratings, {told}), or a catalogue as the second argument")
+            raise refusal(missing, f"fit(ratings, {', '.join(how[name] for name in missing)})")
 
     def _suitable(self, ratings: Ratings) -> Ratings:
         if self.feedback == "implicit":

@@ -207,6 +207,12 @@ class RecommenderContract:
             assert learned.item_ids_.tolist() == viewers.item_ids.tolist()
             assert learned.scale_ == (viewers.scale if learned.feedback == "explicit" else None)
 
+    def test_a_promise_does_not_guess(self, viewers: Ratings) -> None:
+        model, table = self.make(), viewers.users_at(np.arange(40)).to_table()
+        if model.unsaid(items=False, scale=False):
+            with pytest.raises(InputError, match="items="):
+                model.fit(table)
+
     def test_a_promise_is_known_beforehand(self, fitted: Recommender) -> None:
         if fitted.guarantee.status != "none":
             assert self.make().promises
