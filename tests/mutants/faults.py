@@ -69,6 +69,13 @@ AREAS = {
         ),
     ),
     "private-bias": Area((), ("tests/models/test_private_bias.py",), drawn=0),
+    "collective": Area(
+        tuple(f"collective/{name}.py" for name in ("shares", "helper", "leader", "aggregator")),
+        tuple(
+            f"tests/collective/test_{name}.py"
+            for name in ("shares", "device", "encoding", "plausible", "rounds")
+        ),
+    ),
     "noise": Area(
         ("privacy/noise.py", "privacy/_sampler.py"),
         ("tests/privacy/test_noise.py", "tests/privacy/test_sampler.py"),
@@ -292,5 +299,99 @@ NAMED = [
     Fault(
         "D2P forgets what earlier draws cost", "D2P", "perturb/d2p/law.py",
         "epsilon = past + max(", "epsilon = max(",
+    ),
+    Fault(
+        "collective half noise", "collective", "collective/sums.py",
+        "parameters.sigma, seed=seed", "parameters.sigma / 2, seed=seed",
+    ),
+    Fault(
+        "collective without the helper's noise", "collective", "collective/aggregator.py",
+        "self._noise(parameters))", 'self._noise(parameters) * (self.role == "leader"))',
+    ),
+    Fault(
+        "collective same noise key twice", "collective", "collective/sums.py",
+        "parameters.sigma, seed=seed", "parameters.sigma, seed=seed or 1",
+    ),
+    Fault(
+        "collective 32-bit seed", "collective", "collective/shares.py",
+        "secrets.token_bytes(SEED)", "secrets.token_bytes(4) + bytes(SEED - 4)",
+    ),
+    Fault(
+        "collective repeated seed", "collective", "collective/shares.py",
+        "secrets.token_bytes(SEED)", "bytes(range(SEED))",
+    ),
+    Fault(
+        "collective id not bound", "collective", "collective/shares.py",
+        "self.parameters.round, report_id,", "self.parameters.round,",
+    ),
+    Fault(
+        "collective parameters not bound", "collective", "collective/shares.py",
+        "self.helper.public, self.parameters.digest,", "self.helper.public,",
+    ),
+    Fault(
+        "collective keys not bound", "collective", "collective/shares.py",
+        "self.leader.public, self.helper.public, self.parameters.digest,",
+        "self.parameters.digest,",
+    ),
+    Fault(
+        "collective Δ not in the hash", "collective", "collective/parameters.py",
+        "self.length, self.sensitivity,\n", "self.length, 0,\n",
+    ),
+    Fault(
+        "collective id twice in a batch", "collective", "collective/helper.py",
+        "len(set(ids)) != len(ids) or len(ids) != len(sealed)", "len(ids) != len(sealed)",
+    ),
+    Fault(
+        "collective replay across rounds", "collective", "collective/rounds.py",
+        "new = set(ids) - self.used", "new = set(ids)",
+    ),
+    Fault(
+        "collective S then S without the victim", "collective", "collective/helper.py",
+        "elif found.asked != asked:", "elif not found.asked:",
+    ),
+    Fault(
+        "collective abort and rerun", "collective", "collective/aggregator.py",
+        'state="aborted", share=None', "share=None",
+    ),
+    Fault(
+        "collective key kept after collection", "collective", "collective/aggregator.py",
+        "        book.forget(parameters.task, parameters.round)\n", "",
+    ),
+    Fault(
+        "collective earlier round opened again", "collective", "collective/aggregator.py",
+        "parameters.round <= last", "parameters.round < 0",
+    ),
+    Fault(
+        "collective swapped helper key", "collective", "collective/shares.py",
+        '        self.helper.check(helper_key, "helper", self.parameters)\n', "",
+    ),
+    Fault(
+        "collective one server in two roles", "collective", "collective/shares.py",
+        "if leader_key == helper_key or", "if",
+    ),
+    Fault(
+        "collective retry after the history changed", "collective", "collective/device.py",
+        "if before is not None:", "if before is None and False:",
+    ),
+    Fault(
+        "collective sent before it is recorded", "collective", "collective/device.py",
+        "    drawer.keep(parameters.task, parameters.round, report, parameters.guarantee())\n", "",
+    ),
+    Fault(
+        "collective norm not checked", "collective", "collective/shares.py",
+        "return vector if squared_norm(vector) <= bound**2 else nothing", "return vector",
+    ),
+    Fault(
+        "collective overflow at the most people", "collective", "collective/parameters.py",
+        "self._reach < 2**31", "self._reach < 2**34",
+    ),
+    Fault(
+        "collective share shown that was not committed to", "collective",
+        "collective/aggregator.py",
+        "sums.commitment(found.parameters, other, share, salt) != found.theirs", "not salt",
+    ),
+    Fault(
+        "collective result with one signature", "collective", "collective/results.py",
+        '        verify(helper_key, self.helper, message, "the result")\n', "",
     ),
 ]  # fmt: skip

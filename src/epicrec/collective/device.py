@@ -1,0 +1,78 @@
+"""What a device does in a round: check, record, seal once, and never again for that round."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from epicrec.collective.keys import fingerprint
+from epicrec.collective.parameters import Parameters
+from epicrec.collective.refusals import Refusal
+from epicrec.collective.shares import Announcement, Integers, make_report
+from epicrec.privacy import Guarantee
+
+
+class Drawer(Protocol):
+    """Where a device keeps what it sealed, and its ledger."""
+
+    def sealed(self, task: str, number: int) -> bytes | None:
+        """The report that was made for a round, byte for byte."""
+
+    def keep(self, task: str, number: int, report: bytes, guarantee: Guarantee) -> None:
+        """Write the ledger's entry and the report at once, on the disk before this returns.
+
+        Raises BudgetExceededError, and writes neither, where the ledger's limit forbids it.
+        """
+
+
+@dataclass(frozen=True)
+class Pins:
+    """Both servers' signing keys, the helper's from somewhere else than the leader."""
+
+    leader: bytes
+    helper: bytes
+
+    def __post_init__(self) -> None:
+        if self.leader == self.helper:
+            raise Refusal(
+                "outdatedConfig",
+                "leader and helper have the same key: they are one, and would read everything "
+                f"({fingerprint(self.helper)})",
+            )
+
+
+def take_part(
+    announcement: Announcement,
+    published: bytes,
+    pins: Pins,
+    drawer: Drawer,
+    contribution: Callable[[], Integers],
+) -> bytes:
+    """The report to send for a round: the one made before, if any, or a new one, now recorded.
+
+    `published` is what the round's statistic is computed with; `contribution` reads the history
+    and is called last. Whatever goes wrong in it, zeros are sent: whether a device sends, and how
+    much, must not depend on its history.
+    """
+    announcement.check(pins.leader, pins.helper)
+    parameters = announcement.parameters
+    before = drawer.sealed(parameters.task, parameters.round)
+    if before is not None:
+        return before
+    if hashlib.sha256(published).digest() != parameters.basis:
+        raise Refusal("outdatedConfig", "what is published is not what this round was opened for")
+    report = make_report(announcement, computed(parameters, contribution)).encoded()
+    drawer.keep(parameters.task, parameters.round, report, parameters.guarantee())
+    return report
+
+
+def computed(parameters: Parameters, contribution: Callable[[], Integers]) -> Integers:
+    """The contribution, or zeros where it could not be computed."""
+    try:
+        return contribution()
+    except Exception:  # a device that stays silent would say something of its history
+        return np.zeros(parameters.length, np.int64)

@@ -1,0 +1,117 @@
+"""Signing keys for good, and sealing keys for one round that are signed with them."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import Self
+
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hpke import (
+    AEAD,
+    KDF,
+    KEM,
+    MLKEM768X25519PrivateKey,
+    MLKEM768X25519PublicKey,
+    Suite,
+)
+
+from epicrec.collective.encoding import VERSION, encode
+from epicrec.collective.parameters import Parameters, Role
+from epicrec.collective.refusals import Refusal
+
+SUITE = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+"""Post-quantum and classical: what is sealed today is not opened by the computers to come."""
+_LATTICE = 1184
+_SEED = 64
+
+
+def new_signing_key() -> bytes:
+    """A server's key for good, 32 bytes."""
+    return secrets.token_bytes(32)
+
+
+def verifying_key(signing_key: bytes) -> bytes:
+    """What devices pin and the other server is configured with."""
+    return Ed25519PrivateKey.from_private_bytes(signing_key).public_key().public_bytes_raw()
+
+
+def fingerprint(key: bytes) -> str:
+    """A key as people compare it: eight groups of four."""
+    text = hashlib.sha256(encode(VERSION, "fingerprint", key)).hexdigest()[:32]
+    return " ".join(text[at : at + 4] for at in range(0, 32, 4))
+
+
+def sign(signing_key: bytes, message: bytes) -> bytes:
+    return Ed25519PrivateKey.from_private_bytes(signing_key).sign(message)
+
+
+def verify(key: bytes, signature: bytes, message: bytes, what: str) -> None:
+    """Refuse unless the holder of this key has signed the message."""
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except (InvalidSignature, ValueError) as error:
+        raise Refusal(
+            "invalidMessage", f"{what} is not signed with the key {fingerprint(key)}"
+        ) from error
+
+
+def new_round_key() -> bytes:
+    """A private sealing key: used in one round, deleted after it, never in a backup."""
+    lattice = MLKEM768PrivateKey.generate().private_bytes_raw()
+    return lattice + X25519PrivateKey.generate().private_bytes_raw()
+
+
+def public_part(round_key: bytes) -> bytes:
+    lattice = MLKEM768PrivateKey.from_seed_bytes(round_key[:_SEED])
+    curve = X25519PrivateKey.from_private_bytes(round_key[_SEED:])
+    return lattice.public_key().public_bytes_raw() + curve.public_key().public_bytes_raw()
+
+
+def seal(public: bytes, plain: bytes, info: bytes) -> bytes:
+    """Bytes that the key's holder can open, and only together with this very `info`."""
+    try:
+        lattice = MLKEM768PublicKey.from_public_bytes(public[:_LATTICE])
+        curve = X25519PublicKey.from_public_bytes(public[_LATTICE:])
+    except ValueError as error:
+        raise Refusal("invalidMessage", "this is no sealing key") from error
+    return SUITE.encrypt(plain, MLKEM768X25519PublicKey(lattice, curve), info=info)
+
+
+def opener(round_key: bytes) -> MLKEM768X25519PrivateKey:
+    """A sealing key made ready to open with."""
+    return MLKEM768X25519PrivateKey(
+        MLKEM768PrivateKey.from_seed_bytes(round_key[:_SEED]),
+        X25519PrivateKey.from_private_bytes(round_key[_SEED:]),
+    )
+
+
+def unseal(key: MLKEM768X25519PrivateKey, sealed: bytes, info: bytes) -> bytes:
+    try:
+        return SUITE.decrypt(sealed, key, info=info)
+    except (InvalidTag, ValueError) as error:
+        raise Refusal("reportRejected", "a share was sealed for something else") from error
+
+
+@dataclass(frozen=True)
+class SignedKey:
+    """A server's sealing key for a round, signed for that round's parameters and that role."""
+
+    public: bytes
+    signature: bytes
+
+    @classmethod
+    def make(cls, signing_key: bytes, role: Role, parameters: Parameters, public: bytes) -> Self:
+        return cls(public, sign(signing_key, _key_message(role, parameters, public)))
+
+    def check(self, key: bytes, role: Role, parameters: Parameters) -> None:
+        message = _key_message(role, parameters, self.public)
+        verify(key, self.signature, message, f"the {role}'s key for this round")
+
+
+def _key_message(role: Role, parameters: Parameters, public: bytes) -> bytes:
+    return encode(VERSION, "round key", role, parameters.digest, public)

@@ -1,0 +1,134 @@
+"""What everyone in a round has to agree on: every report is bound to the hash of it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import isfinite, sqrt
+from typing import Literal, Self
+
+import numpy as np
+
+from epicrec.collective.encoding import VERSION, decode, encode
+from epicrec.collective.refusals import Refusal
+from epicrec.errors import InputError
+from epicrec.privacy import gaussian_guarantee, gaussian_sigma
+from epicrec.privacy.guarantee import Guarantee
+from epicrec.privacy.noise import LARGEST_SCALE
+
+Role = Literal["leader", "helper"]
+
+_TAIL = 40
+"""Noise beyond this many σ is not expected in the lifetime of the universe."""
+_LONGEST, _GREATEST = 1 << 27, 1 << 40
+"""Entries of a vector, and Δ: `squared_norm` is exact up to it."""
+ASSUMES = (
+    "leader and helper share nothing",
+    "the one that is not the adversary runs this program",
+    "the helper's key is genuine",
+    "items and their features are public",
+    "whether and when a device sends does not depend on its history",
+    "the encryption is not broken",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """One round of one task: what is added up, on which grid, with how much noise.
+
+    `sensitivity` is Δ, the greatest L2 norm of what one device adds, in integers. `mu` is the μ of
+    the whole task and `share` the part of μ² that this round has; `most` is the greatest number of
+    people, and `basis` the SHA-256 of what is published beside the statistic's name.
+    """
+
+    task: str
+    round: int
+    statistic: str
+    length: int
+    sensitivity: int
+    mu: float
+    delta: float
+    share: Fraction
+    most: int
+    basis: bytes
+
+    def __post_init__(self) -> None:
+        whole = (self.round, self.length, self.sensitivity, self.most)
+        if not all(type(number) is int and number >= 0 for number in whole):
+            raise InputError("round, length, sensitivity and most must be integers of at least 0")
+        if not 0 < self.length <= _LONGEST or not 0 < self.sensitivity <= _GREATEST:
+            raise InputError(f"length goes from 1 to {_LONGEST:,}, sensitivity from 1 to 2**40")
+        if not self.most:
+            raise InputError("most is how many people can take part: at least 1")
+        if not (isfinite(self.mu) and self.mu > 0 and 0 < self.delta < 1):
+            raise InputError("mu must be above 0 and finite, delta between 0 and 1")
+        if type(self.share) is not Fraction or not 0 < self.share <= 1:
+            raise InputError(f"share must be a fraction above 0 and at most 1, not {self.share!r}")
+        if len(self.basis) != 32 or self.sigma > LARGEST_SCALE or self._reach >= 2**63:
+            raise InputError(
+                "these parameters do not fit: the basis is a SHA-256, and people × Δ with the "
+                "noise must stay below 2**63; use a coarser grid or fewer people"
+            )
+
+    @property
+    def round_mu(self) -> float:
+        """The μ of this round: the squares of all rounds add up to that of the task."""
+        return self.mu * sqrt(self.share) * (1 - 2**-50)
+
+    @cached_property
+    def sigma(self) -> float:
+        """The standard deviation of either server's noise, from the parameters alone."""
+        return gaussian_sigma(self.sensitivity, self.round_mu)
+
+    @property
+    def _reach(self) -> float:
+        """What no entry of the opened sum exceeds, noise included."""
+        return self.most * self.sensitivity + 2 * _TAIL * self.sigma
+
+    @property
+    def bits(self) -> int:
+        """The modulus is 2**bits: 32 where everyone's sum fits, else 64."""
+        return 32 if self._reach < 2**31 else 64
+
+    @property
+    def word(self) -> np.dtype[np.unsignedinteger]:
+        """How an entry of a share stands in bytes."""
+        return np.dtype(f"<u{self.bits // 8}")
+
+    def guarantee(self) -> Guarantee:
+        """What this round promises a device that takes part."""
+        return gaussian_guarantee(
+            self.round_mu, self.delta, unit="user", relation="add or remove one", assumes=ASSUMES
+        )
+
+    def encoded(self) -> bytes:
+        """The one encoding; σ and the modulus stand in it though they follow from the rest."""
+        return encode(
+            VERSION, self.task, self.round, self.statistic, self.length, self.sensitivity,
+            self.mu, self.delta, self.share, self.most, self.basis, self.sigma,
+            self.bits,
+        )  # fmt: skip
+
+    @classmethod
+    def from_encoded(cls, encoded: bytes) -> Self:
+        """Read `encoded`; parameters whose σ or modulus is not what follows are refused."""
+        fields = decode(encoded)
+        names = ("task", "round", "statistic", "length", "sensitivity", "mu", "delta", "share",
+                 "most", "basis")  # fmt: skip
+        kinds = (str, int, str, int, int, float, float, Fraction, int, bytes)
+        given = fields[1 : len(names) + 1]
+        fit = len(fields) == len(names) + 3 and all(map(isinstance, given, kinds))
+        try:
+            found = cls(**dict(zip(names, given, strict=True))) if fit else None  # type: ignore[arg-type]
+        except InputError as error:
+            raise Refusal("invalidMessage", f"these are no parameters: {error}") from error
+        if found is None or found.encoded() != encoded:
+            raise Refusal("invalidMessage", "these parameters do not follow from each other")
+        return found
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The hash by which a report is bound to all of the above."""
+        return hashlib.sha256(self.encoded()).digest()

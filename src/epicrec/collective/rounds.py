@@ -1,0 +1,162 @@
+"""What a server remembers of a round, and the book it is written in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from threading import RLock
+from typing import Any, Literal, Protocol
+
+from epicrec.collective.keys import SignedKey
+from epicrec.collective.parameters import Parameters, Role
+from epicrec.collective.refusals import Refusal
+from epicrec.collective.shares import Announcement, Report
+
+State = Literal["opening", "open", "frozen", "collected", "finished", "aborted"]
+"""In this order. From "frozen" on the reports are burnt; "collected" is with a noisy share."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """One round as one server has it, but for its reports and its sealing key."""
+
+    parameters: Parameters
+    role: Role
+    own: SignedKey
+    state: State = "opening"
+    other: SignedKey | None = None
+    ids: tuple[bytes, ...] = ()
+    """The reports that count."""
+    asked: bytes | None = None
+    """The helper's: the hash of the one list that it was asked to add up."""
+    share: bytes | None = None
+    """The noisy share, from the moment on that it was drawn."""
+    salt: bytes = b""
+    theirs: bytes | None = None
+    """The other's commitment to its share."""
+    people: int = 0
+    total: bytes | None = None
+    """The opened sums, little-endian int64."""
+    signatures: tuple[bytes, ...] = ()
+    """The leader's, then the helper's."""
+
+    @property
+    def announcement(self) -> Announcement:
+        if self.other is None:
+            raise Refusal("stepMismatch", "this round is not open yet")
+        keys = (self.own, self.other) if self.role == "leader" else (self.other, self.own)
+        return Announcement(self.parameters, *keys)
+
+
+class Book(Protocol):
+    """What may be read and written within one transaction."""
+
+    def round(self, task: str, number: int) -> Round | None: ...
+
+    def last_round(self, task: str) -> int:
+        """The greatest number a round of this task ever had; -1 before the first."""
+
+    def keep(self, found: Round) -> None: ...
+
+    def key(self, task: str, number: int) -> bytes | None: ...
+
+    def keep_key(self, task: str, number: int, key: bytes) -> None: ...
+
+    def forget(self, task: str, number: int) -> None:
+        """Delete the round's sealing key and its reports, for good."""
+
+    def burn(self, ids: Iterable[bytes]) -> set[bytes]:
+        """Mark report ids as used, for ever; those that were not yet are returned."""
+
+    def report(self, task: str, number: int, report_id: bytes) -> Report | None: ...
+
+    def add_report(self, task: str, number: int, report: Report) -> None: ...
+
+    def reports(self, task: str, number: int) -> Iterator[Report]:
+        """All of a round, in order of their ids, which says nothing of who came when."""
+
+    def count(self, task: str, number: int) -> int: ...
+
+
+class Store(Protocol):
+    """Holds the book. A transaction is whole or not at all, and there is one at a time."""
+
+    def transaction(self) -> AbstractContextManager[Book]: ...
+
+
+class MemoryBook:
+    """A book that lives as long as the process: for experiments and tests."""
+
+    def __init__(self) -> None:
+        self.rounds: dict[tuple[str, int], Round] = {}
+        self.used: set[bytes] = set()
+        self.keys: dict[tuple[str, int], bytes] = {}
+        self.inbox: dict[tuple[str, int], dict[bytes, Report]] = {}
+        self.undo: list[Callable[[], object]] = []
+
+    def round(self, task: str, number: int) -> Round | None:
+        return self.rounds.get((task, number))
+
+    def last_round(self, task: str) -> int:
+        return max((number for name, number in self.rounds if name == task), default=-1)
+
+    def keep(self, found: Round) -> None:
+        self._put(self.rounds, (found.parameters.task, found.parameters.round), found)
+
+    def key(self, task: str, number: int) -> bytes | None:
+        return self.keys.get((task, number))
+
+    def keep_key(self, task: str, number: int, key: bytes) -> None:
+        self._put(self.keys, (task, number), key)
+
+    def forget(self, task: str, number: int) -> None:
+        held: tuple[dict[tuple[str, int], Any], ...] = (self.keys, self.inbox)
+        for place in held:
+            old = place.pop((task, number), None)
+            if old is not None:
+                self.undo.append(partial(place.__setitem__, (task, number), old))
+
+    def burn(self, ids: Iterable[bytes]) -> set[bytes]:
+        new = set(ids) - self.used
+        self.used |= new
+        self.undo.append(partial(self.used.difference_update, new))
+        return new
+
+    def report(self, task: str, number: int, report_id: bytes) -> Report | None:
+        return self.inbox.get((task, number), {}).get(report_id)
+
+    def add_report(self, task: str, number: int, report: Report) -> None:
+        self._put(self.inbox.setdefault((task, number), {}), report.id, report)
+
+    def reports(self, task: str, number: int) -> Iterator[Report]:
+        found = self.inbox.get((task, number), {})
+        return (found[report_id] for report_id in sorted(found))
+
+    def count(self, task: str, number: int) -> int:
+        return len(self.inbox.get((task, number), {}))
+
+    def _put(self, place: dict[Any, Any], name: Any, value: Any) -> None:
+        back = partial(place.__setitem__, name, place.get(name))
+        self.undo.append(back if name in place else partial(place.pop, name))
+        place[name] = value
+
+
+class MemoryStore:
+    """Keeps a `MemoryBook`, and takes back what a transaction did that failed."""
+
+    def __init__(self) -> None:
+        self.book = MemoryBook()
+        self._lock = RLock()
+
+    @contextmanager
+    def transaction(self) -> Iterator[MemoryBook]:
+        with self._lock:
+            self.book.undo.clear()
+            try:
+                yield self.book
+            except BaseException:
+                for step in reversed(self.book.undo):
+                    step()
+                raise

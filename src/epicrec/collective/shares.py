@@ -1,0 +1,160 @@
+"""From a device's integers to two sealed shares, and back to a server's own share."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.hpke import MLKEM768X25519PrivateKey
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from epicrec.collective.encoding import VERSION, byte_fields, encode
+from epicrec.collective.keys import SignedKey, fingerprint, seal, unseal
+from epicrec.collective.parameters import Parameters, Role
+from epicrec.collective.refusals import Refusal
+
+Integers = npt.NDArray[np.int64]
+Words = npt.NDArray[np.unsignedinteger[Any]]
+
+ID, SEED = 16, 32
+_CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """An open round as devices hear of it: the parameters and both servers' keys for it."""
+
+    parameters: Parameters
+    leader: SignedKey
+    helper: SignedKey
+
+    def check(self, leader_key: bytes, helper_key: bytes) -> None:
+        """Refuse unless both servers, by their pinned keys, stand for exactly this."""
+        if leader_key == helper_key or self.leader.public == self.helper.public:
+            raise Refusal(
+                "outdatedConfig",
+                "leader and helper have the same key: they are one, and would read everything "
+                f"({fingerprint(helper_key)})",
+            )
+        self.leader.check(leader_key, "leader", self.parameters)
+        self.helper.check(helper_key, "helper", self.parameters)
+
+    def binding(self, role: Role, report_id: bytes) -> bytes:
+        """All that a share is sealed for; opened for anything else, it does not open."""
+        return encode(
+            VERSION, "report", role, self.parameters.task, self.parameters.round, report_id,
+            self.leader.public, self.helper.public, self.parameters.digest,
+        )  # fmt: skip
+
+    def encoded(self) -> bytes:
+        return encode(
+            self.parameters.encoded(), self.leader.public, self.leader.signature,
+            self.helper.public, self.helper.signature,
+        )  # fmt: skip
+
+    @classmethod
+    def from_encoded(cls, encoded: bytes) -> Self:
+        parameters, *keys = byte_fields(encoded, 5)
+        return cls(Parameters.from_encoded(parameters), SignedKey(*keys[:2]), SignedKey(*keys[2:]))
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a device sends, once: an id, and a share sealed for either server."""
+
+    id: bytes
+    leader: bytes
+    helper: bytes
+
+    def encoded(self) -> bytes:
+        return encode(self.id, self.leader, self.helper)
+
+    @classmethod
+    def from_encoded(cls, encoded: bytes) -> Self:
+        found = cls(*byte_fields(encoded, 3))
+        if len(found.id) != ID:
+            raise Refusal("invalidMessage", f"a report's id has {ID} bytes")
+        return found
+
+
+def make_report(announcement: Announcement, vector: Integers) -> Report:
+    """Cut a contribution in two, x - stream(seed) and the seed, and seal both.
+
+    The length of the result depends on the parameters alone.
+    """
+    parameters = announcement.parameters
+    report_id, seed = secrets.token_bytes(ID), secrets.token_bytes(SEED)
+    bound = announcement.binding("helper", report_id)
+    share = as_words(parameters, allowed(parameters, vector)) - stream(parameters, seed, bound)
+    return Report(
+        report_id,
+        seal(
+            announcement.leader.public, share.tobytes(), announcement.binding("leader", report_id)
+        ),
+        seal(announcement.helper.public, seed, bound),
+    )
+
+
+def allowed(parameters: Parameters, vector: Integers) -> Integers:
+    """The vector if its norm is at most Δ, in exact integers; else zeros.
+
+    This check, and nothing that was computed before it, is why Δ is the sensitivity.
+    """
+    nothing = np.zeros(parameters.length, np.int64)
+    if vector.dtype != np.int64 or vector.shape != nothing.shape:
+        return nothing
+    bound = parameters.sensitivity
+    if not bool(np.all((vector <= bound) & (vector >= -bound))):
+        return nothing
+    return vector if squared_norm(vector) <= bound**2 else nothing
+
+
+def squared_norm(vector: Integers) -> int:
+    """Σ x² of integers up to 2⁴⁰, exactly: in two halves of 20 bits, 4096 entries at once."""
+    high, low = vector >> 20, vector & ((1 << 20) - 1)
+    at = np.arange(0, len(vector), _CHUNK)
+    if not at.size:
+        return 0
+    parts = [
+        np.add.reduceat(a * b, at).tolist() for a, b in ((high, high), (high, low), (low, low))
+    ]
+    squares, mixed, rest = map(sum, parts)
+    return int((squares << 40) + (mixed << 21) + rest)
+
+
+def as_words(parameters: Parameters, vector: Integers) -> Words:
+    """Integers modulo 2**bits."""
+    return vector.view(np.uint64).astype(parameters.word)
+
+
+def stream(parameters: Parameters, seed: bytes, bound: bytes) -> Words:
+    """The helper's share: ChaCha20 with a key that the seed and all it is bound to decide."""
+    key = HKDF(algorithm=SHA256(), length=32, salt=None, info=bound).derive(seed)
+    cipher = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
+    words = cipher.update(bytes(parameters.length * parameters.bits // 8))
+    return np.frombuffer(words, dtype=parameters.word)
+
+
+def open_share(
+    announcement: Announcement,
+    role: Role,
+    key: MLKEM768X25519PrivateKey,
+    report_id: bytes,
+    sealed: bytes,
+) -> Words:
+    """A server's own share of a report; refused where it was sealed for anything else."""
+    parameters, bound = announcement.parameters, announcement.binding(role, report_id)
+    plain = unseal(key, sealed, bound)
+    if role == "helper":
+        if len(plain) != SEED:
+            raise Refusal("reportRejected", f"a seed has {SEED} bytes, this one {len(plain)}")
+        return stream(parameters, plain, bound)
+    if len(plain) != parameters.length * parameters.bits // 8:
+        raise Refusal("reportRejected", "a share is not as long as the round's vectors")
+    return np.frombuffer(plain, dtype=parameters.word)

@@ -1,0 +1,56 @@
+"""Rounds in one process: both servers with all their steps, or only what comes out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from epicrec.collective import sums
+from epicrec.collective.aggregator import Noise
+from epicrec.collective.helper import Helper
+from epicrec.collective.keys import new_signing_key, verifying_key
+from epicrec.collective.leader import Leader
+from epicrec.collective.parameters import Parameters, Role
+from epicrec.collective.results import Result
+from epicrec.collective.rounds import MemoryStore
+from epicrec.collective.shares import Integers, Report, as_words, make_report
+from epicrec.seeds import derived
+
+
+def seeded(role: Role, seed: int | None) -> Noise:
+    """A server's noise: private without a seed, repeatable with one."""
+    return lambda parameters: sums.noise(parameters, derived(seed, role, parameters.round))
+
+
+def two_servers(seed: int | None = None) -> tuple[Leader, Helper]:
+    """A leader and a helper that know each other's keys, with books in memory."""
+    one, other = new_signing_key(), new_signing_key()
+    return (
+        Leader(MemoryStore(), one, verifying_key(other), noise=seeded("leader", seed)),
+        Helper(MemoryStore(), other, verifying_key(one), noise=seeded("helper", seed)),
+    )
+
+
+def simulate(
+    parameters: Parameters,
+    vectors: Iterable[Integers],
+    leader: Leader,
+    helper: Helper,
+) -> Result:
+    """A whole round over sealed shares, one vector a device."""
+    announcement = leader.start(parameters, helper).announcement
+    for vector in vectors:
+        sent = make_report(announcement, vector).encoded()
+        leader.upload(parameters.task, parameters.round, Report.from_encoded(sent))
+    return leader.collect(parameters.task, parameters.round, helper)
+
+
+def released(parameters: Parameters, total: Integers, seed: int | None = None) -> Integers:
+    """What a round opens to, given everyone's plain sum: both servers' noises in it.
+
+    The same integers as by way of shares, which cancel; for as many people as one likes.
+    """
+    one = sums.noisy_sum(
+        parameters, [as_words(parameters, total)], seeded("leader", seed)(parameters)
+    )
+    other = sums.noisy_sum(parameters, [], seeded("helper", seed)(parameters))
+    return sums.opened(parameters, one.tobytes(), other.tobytes())

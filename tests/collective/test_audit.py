@@ -1,0 +1,78 @@
+"""What each server can tell of one person from all it ever sees, held against the claim.
+
+One victim among invented devices. Each of many victims sends either Δ in an entry of their own or
+zeros; the adversary invented all the others, so it takes their parts away, and the entries of the
+noise are independent: every victim is a run of its own, and one round has them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from scipy.stats import beta, norm
+
+from epicrec.collective.keys import opener
+from epicrec.collective.shares import make_report, open_share
+from epicrec.collective.simulation import two_servers
+from rounds_of import parameters
+
+RUNS = 2000
+SHARES = (Fraction(7, 100), Fraction(18, 100), Fraction(75, 100))
+MU = 3.0
+SURE = 1e-10
+"""The chance that a bound is above the truth; with so many runs, that it is below 0.6 of it is
+rarer still."""
+
+
+def mu_at_least(told, had):
+    """A lower bound on μ: a test at a threshold has Φ⁻¹(power) - Φ⁻¹(false alarms) ≤ μ."""
+    found, false = np.sum(told[had] > MU**2 / 2), np.sum(told[~had] > MU**2 / 2)
+    power = beta.ppf(SURE, found, had.sum() - found + 1)
+    alarms = beta.ppf(1 - SURE, false + 1, (~had).sum() - false)
+    return norm.ppf(power) - norm.ppf(alarms)
+
+
+def views(shares, runs, leader, helper):
+    """What each server knows of every victim after all rounds, as one number, and who had what.
+
+    The number is the logarithm of the likelihood ratio, but for a constant: no other function of
+    what was seen tells the two histories apart as well.
+    """
+    had = np.arange(runs) % 2 == 1
+    told = {"leader": np.zeros(runs), "helper": np.zeros(runs)}
+    servers = {"leader": leader, "helper": helper}
+    for number, share in enumerate(shares):
+        given = parameters(length=runs, mu=MU, share=share, round=number)
+        announcement = leader.start(given, helper).announcement
+        keys = {role: opener(servers[role].store.book.key("films", number)) for role in servers}
+        known = {role: np.zeros(runs, given.word) for role in servers}
+        for victim in range(runs):
+            x = np.zeros(runs, np.int64)
+            x[victim] = given.sensitivity * had[victim]
+            report = make_report(announcement, x)
+            leader.upload("films", number, report)
+            for role, sum_of in known.items():
+                sealed = getattr(report, role)
+                sum_of += open_share(announcement, role, keys[role], report.id, sealed)
+        leader.collect("films", number, helper)
+        for role, other in (("leader", helper), ("helper", leader)):
+            shown = np.frombuffer(other.round("films", number).share, given.word)
+            seen = (known[role] + shown).view(np.int64)
+            told[role] += seen * (given.sensitivity / given.sigma**2)
+    return told, had
+
+
+def test_the_whole_view_of_a_server_tells_no_more_than_is_claimed_and_hardly_less():
+    told, had = views(SHARES, RUNS, *two_servers())
+    for role in told:
+        assert 0.6 * MU < mu_at_least(told[role], had) < MU, role
+
+
+def test_the_audit_sees_a_helper_with_half_the_noise():
+    leader, helper = two_servers()
+    helper._noise = lambda given, draw=helper._noise: draw(replace(given, mu=2 * given.mu))
+    told, had = views([Fraction(1)], 1000, leader, helper)
+    assert mu_at_least(told["leader"], had) > MU
+    assert mu_at_least(told["helper"], had) < MU
