@@ -261,6 +261,20 @@ def test_a_private_fit_does_not_guess_the_items_or_the_scale(capsys, tmp_path, m
     assert load("model.npz").scale_ == Scale(0.5, 5, 0.5)
 
 
+def test_a_private_fit_of_histories_needs_no_scale(capsys, tmp_path, monkeypatch) -> None:
+    """And does not look at the ratings for one: these fit none."""
+    monkeypatch.chdir(tmp_path)
+    Path("odd.csv").write_text("user_id,item_id,rating\n1,a,77\n1,b,0.1\n2,a,3\n")
+    Path("items.csv").write_text("item_id\na\nb\n")
+    line = ["fit", "svd", "m.npz", "--data", "odd.csv", "--epsilon", "1", "--feedback", "implicit"]
+    code, _, err = run(capsys, *line)
+    assert code == 2
+    assert shlex.join([*line, "--items", "items.csv"]) in " ".join(err.split())
+    assert "--scale" not in err
+    assert run(capsys, *line, "--items", "items.csv")[0] == 0
+    assert (load("m.npz").item_ids_.tolist(), load("m.npz").scale_) == (["a", "b"], None)
+
+
 def test_a_folder_that_says_its_items_and_scale_is_fitted_as_it_is(capsys, tmp_path) -> None:
     run_json(capsys, "data", "simulate", str(tmp_path / "made"), "--users", "50")
     run_json(

@@ -87,7 +87,8 @@ def test_only_released_totals_are_learned_from(viewers: Ratings) -> None:
     assert model.mean_ == again.mean
     for name in ("told", "doubt", "variance"):
         assert np.array_equal(getattr(model, f"{name}_"), getattr(again, name))
-    learned = {name for name in vars(model) if name.endswith("_")}
+    assert (model.released_, model.note_) == (None, "")
+    learned = {name for name in vars(model) if name.endswith("_")} - {"released_", "note_"}
     assert learned == {
         "item_ids_", "scale_", "histories_", "totals_", "mean_", "told_", "doubt_", "variance_"
     }  # fmt: skip

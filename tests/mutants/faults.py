@@ -33,6 +33,7 @@ AREAS = {
     "ranking": Area(("client/ranking.py",), ("tests/client/test_ranking.py",)),
     "metrics": Area(("evaluate/metrics.py",), ("tests/evaluate/test_metrics.py",)),
     "splits": Area(("data/splits.py",), ("tests/data/test_splits.py",)),
+    "public": Area((), ("tests/data/test_public.py", "tests/models/test_public.py"), drawn=0),
     "undo": Area(
         ("client/history.py",), ("tests/client/test_history.py", "tests/client/test_app_imports.py")
     ),
@@ -159,6 +160,28 @@ NAMED = [
     Fault(
         "split_last leaves nothing", "splits", "data/splits.py",
         "np.minimum(n, ratings.user_counts - 1)", "np.minimum(n, ratings.user_counts)",
+    ),
+    Fault(
+        "a private fit guesses", "public", "models/base.py",
+        "        self._check_public(ratings)\n", "",
+    ),
+    Fault(
+        "a private fit guesses the scale", "public", "models/base.py",
+        '"scale": scale or self.feedback == "implicit"', '"scale": True',
+    ),
+    Fault(
+        "items are rated ones, too", "public", "data/datasets.py",
+        "ratings = ratings.with_items(known.items)",
+        "ratings = ratings.with_items(np.union1d(known.items, ratings.item_ids))",
+    ),
+    Fault(
+        "a guessed scale counts as given", "public", "data/ratings.py",
+        "scale_given=scale is not None and not leave_out", "scale_given=found is not None",
+    ),
+    Fault(
+        "an update adds rated items", "public", "models/alterego/model.py",
+        "np.union1d(self.item_ids_, catalogue.item_ids)",
+        "np.union1d(self.item_ids_, changed.item_ids)",
     ),
     Fault(
         "fold-in without α for what was seen", "fold-in", "server/training/lists.py",

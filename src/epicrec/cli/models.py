@@ -169,7 +169,8 @@ def fit(
     with progress():
         recommender = make_model(method, **options | read_settings(settings))
         _check_public(recommender, data, items, read_scale(scale), context.ensure_object(list))
-        learned_from = load_data(data, scale, items)
+        rated = recommender.feedback == "explicit"
+        learned_from = load_data(data, scale, items, rated=rated)
         fitted = recommender.fit(learned_from.ratings, learned_from.catalogue)
         fitted.save(model)
     say_guesses(learned_from.ratings)

@@ -66,10 +66,10 @@ def read_scale(text: str | None) -> Scale | None:
     return Scale.parse(text) if text else None
 
 
-def load_data(data: str, scale: str | None, items: str | None = None) -> Any:
+def load_data(data: str, scale: str | None, items: str | None = None, *, rated: bool = True) -> Any:
     from epicrec.data import load_dataset
 
-    dataset = load_dataset(data, items=items, scale=read_scale(scale))
+    dataset = load_dataset(data, items=items, scale=read_scale(scale), rated=rated)
     if dataset.left_out:
         err.print(f"left out: {dataset.left_out:,} ratings off the scale or of items not listed")
     return dataset

@@ -47,6 +47,11 @@ def table_from_frame(frame: Any) -> pa.Table:
     return native.to_arrow()
 
 
+def without_ratings(table: pa.Table) -> pa.Table:
+    """What was seen, not how it was rated."""
+    return table.drop_columns([name for name in table.column_names if name == "rating"])
+
+
 def rating_values(
     table: pa.Table, scale: Scale | None
 ) -> tuple[npt.NDArray[np.float32], Scale | None]:

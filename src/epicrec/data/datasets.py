@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from epicrec.data.catalogue import Catalogue
+from epicrec.data.columns import without_ratings
 from epicrec.data.formats import (
     items_file,
     ratings_file,
@@ -83,7 +84,11 @@ def available() -> dict[str, Path | None]:
 
 
 def load_dataset(
-    name: str | Path, *, items: str | Path | None = None, scale: Scale | None = None
+    name: str | Path,
+    *,
+    items: str | Path | None = None,
+    scale: Scale | None = None,
+    rated: bool = True,
 ) -> Dataset:
     """A data set by name, by folder (`ratings.parquet` and `items.parquet`, or the files of
     MovieLens and Netflix), or by a ratings file.
@@ -91,7 +96,8 @@ def load_dataset(
     Which items there are is said by `items`, a list or catalogue by name, folder or file, or else
     by the catalogue in the folder; the scale by `scale`, the folder's `dataset.toml`, or a name
     that is known. Ratings that are not on either are left out. What nobody says is read off the
-    ratings, which then remember it (`Ratings.items_given`, `scale_given`).
+    ratings, which then remember it (`Ratings.items_given`, `scale_given`); without `rated`, a scale
+    is not needed, and where nobody says it what comes is a history.
     """
     if str(name) == EMBEDDED:
         known = public_of(name, items=items, scale=scale)
@@ -105,6 +111,8 @@ def load_dataset(
     if mapped or source is None:
         return _over(path.resolve().name, Ratings.open(path), known)
     table = read_ratings_table(source)
+    if not rated and known.scale is None:
+        table = without_ratings(table)
     # a history has no ratings to be on a scale; a scale that was asked for needs them
     on = known.scale if scale is not None or "rating" in table.column_names else None
     ratings = Ratings.from_table(table, scale=on, leave_out=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from epicrec.data.columns import table_from_frame
+from epicrec.data.columns import table_from_frame, without_ratings
 from epicrec.data.ratings import Ratings
 from epicrec.data.scale import Scale
 from epicrec.errors import InputError
@@ -30,8 +30,7 @@ def over_public(
             taken = taken.with_scale(scale)
     else:
         table = table_from_frame(ratings)
-        if not rated and "rating" in table.column_names:
-            table = table.drop_columns(["rating"])
+        table = table if rated else without_ratings(table)
         taken = Ratings.from_table(table, scale=scale if rated else None, leave_out=True)
     return taken if items is None else taken.with_items(item_list(items))
 

@@ -123,9 +123,9 @@ def _check(settings: Settings) -> dict[str, Any]:
         except (OSError, ValueError) as error:
             raise InputError(f"the certificate {certificate} cannot be used: {error}") from error
     if settings.train_from and settings.train_from != STORE:
-        from epicrec.data import load_dataset
+        from epicrec.server.training.publish import rating_set
 
-        load_dataset(settings.train_from)
+        rating_set(settings)
     service = Service(settings)
     try:
         service.prepare()

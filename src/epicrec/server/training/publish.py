@@ -140,6 +140,13 @@ def _folder(settings: Settings) -> Path:
     return settings.folder / "published"
 
 
+def rating_set(settings: Settings) -> Ratings:
+    """The public set that is named, on the scale that is set; histories have none."""
+    explicit = settings.publish_feedback == "explicit"
+    scale = Scale.parse(settings.rating_scale) if explicit else None
+    return load_dataset(settings.train_from, scale=scale, rated=explicit).ratings
+
+
 def _ratings(settings: Settings, database: Database) -> Ratings:
     """Ratings over the operator's catalogue and on the scale that is set: both are public, and
     neither is read off what happened to be rated."""
@@ -156,9 +163,7 @@ def _ratings(settings: Settings, database: Database) -> Ratings:
     public = np.array(sorted(ids.values()))
     scale = Scale.parse(settings.rating_scale)
     if settings.train_from != STORE:
-        explicit = settings.publish_feedback == "explicit"  # histories have no scale
-        found = load_dataset(settings.train_from, scale=scale if explicit else None)
-        return found.ratings.with_items(public)
+        return rating_set(settings).with_items(public)
     if not parts:
         raise InputError(
             f"no user gave a rating yet (feedback of type {settings.rating_type!r}); wait, or set "
