@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from epicrec import BudgetExceededError, Ledger
@@ -185,13 +186,20 @@ def test_ledger_goes_on(version: Path, expected: dict[str, Any]) -> None:
 
 # ---- models and releases in files ---------------------------------------------------------
 
+LEARNED_ANEW = {"dpi-svd"}
+"""Models whose file holds what was released, and which learn from it when they are read."""
+
 
 @pytest.mark.parametrize(("kind", "version", "name"), FILES)
 def test_file(kind: str, version: str, name: str) -> None:
     expected = json.loads((KEPT / version / "expected.json").read_text("utf-8"))[kind]
     read = {"models": contents.model, "releases": contents.release}[kind]
     (path,) = (KEPT / version / kind).glob(f"{name}.*")
-    assert_same(read(path), expected[name])
+    found, kept = read(path), expected[name]
+    if name in LEARNED_ANEW:  # its scores are those of today's model of what was released
+        for scores in ("newcomer", "known", "best"):
+            assert np.abs(np.subtract(found[scores], kept.pop(scores))).max(initial=0) < 0.5
+    assert_same(found, kept)
 
 
 # ---- the server ---------------------------------------------------------------------------

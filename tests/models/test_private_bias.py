@@ -7,17 +7,21 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from epicrec.data import Ratings, Scale, split_random
 from epicrec.errors import InputError
 from epicrec.evaluate import evaluate_rating
 from epicrec.models import make_model
 from epicrec.models.bias import Bias
+from epicrec.models.estimates import ItemEstimates, ItemSums, item_estimates
+from epicrec.models.features import item_features
 from epicrec.models.neighbours.users import Avg
 from epicrec.models.private_bias import (
+    ForAndAgainst,
     PrivateBias,
-    item_estimates,
-    item_totals,
+    learned_from,
+    mean_rating,
     released_totals,
 )
 from epicrec.testing.guarantees import GuaranteeContract
@@ -63,7 +67,7 @@ def test_one_rating_changes_the_totals_by_its_span(cells: dict, data: st.DataObj
         ratings = Ratings.from_columns(
             users, items, [0.5 + 0.5 * code for code in codes], scale=scale
         )
-        return item_totals(ratings.with_items(np.arange(4)))
+        return ForAndAgainst(scale)(ratings.with_items(np.arange(4)))
 
     gone = data.draw(st.sampled_from(sorted(cells)))
     fewer = {cell: code for cell, code in cells.items() if cell != gone}
@@ -83,15 +87,13 @@ def test_noise_has_the_scale_of_the_proof(wrong: float) -> None:
 def test_only_released_totals_are_learned_from(viewers: Ratings) -> None:
     """The state is a function of the noisy totals: nothing else of the ratings goes in."""
     model = PrivateBias(epsilon=1.0).fit(viewers)
-    again = item_estimates(model.totals_ / 4, 1.0)
-    assert model.mean_ == again.mean
-    for name in ("told", "doubt", "variance"):
-        assert np.array_equal(getattr(model, f"{name}_"), getattr(again, name))
-    assert (model.released_, model.note_) == (None, "")
-    learned = {name for name in vars(model) if name.endswith("_")} - {"released_", "note_"}
-    assert learned == {
-        "item_ids_", "scale_", "histories_", "totals_", "mean_", "told_", "doubt_", "variance_"
-    }  # fmt: skip
+    features = item_features(None, viewers.item_ids)
+    again = learned_from(model.totals_, features, viewers.scale, 1.0)
+    for name, value in again.items():
+        np.testing.assert_array_equal(getattr(model, name), value)
+    learned = {name for name in vars(model) if name.endswith("_")}
+    public = {"item_ids_", "scale_", "histories_", "released_", "note_"}
+    assert learned == {"totals_", *again, *public}
 
 
 @pytest.mark.parametrize("epsilon", [0, -1.0, float("nan"), float("inf")])
@@ -112,11 +114,16 @@ def simulated(noise: float, items: int = 3000) -> tuple[np.ndarray, np.ndarray, 
     return totals, counts, means
 
 
+def estimated(totals: np.ndarray, noise: float) -> ItemEstimates:
+    found = ForAndAgainst(Scale(0, 1, 1)).sums(totals, np.sqrt(2) * noise)
+    alone = item_features(None, np.arange(totals.shape[1]))
+    return item_estimates(found, alone, centre=mean_rating(found)[0], within=0.8)
+
+
 @pytest.mark.parametrize("noise", [0.2, 1.0, 5.0, 20.0])
 def test_estimates_never_lose_to_one_mean_for_all(noise: float) -> None:
     totals, counts, means = simulated(noise)
-    found = item_estimates(totals, noise)
-    b = found.told + found.doubt * found.mean
+    b = estimated(totals, noise).means / 2
 
     def error(estimate: np.ndarray | float) -> float:
         return float((counts * (estimate - means) ** 2).sum() / counts.sum())
@@ -130,21 +137,47 @@ def test_estimates_never_lose_to_one_mean_for_all(noise: float) -> None:
 
 def test_estimates_know_their_own_error() -> None:
     totals, counts, means = simulated(1.0)
-    found = item_estimates(totals, 1.0)
+    found = estimated(totals, 1.0)
     seen = counts > 0
-    error = (found.told + found.doubt * found.mean - means)[seen] ** 2
-    assert error.mean() == pytest.approx(found.variance[seen].mean(), rel=0.25)
+    error = (found.means / 2 - means)[seen] ** 2
+    assert error.mean() == pytest.approx(found.variance[seen].mean() / 4, rel=0.25)
     assert found.doubt.min() >= 0
     assert found.doubt.max() <= 1
     assert found.doubt[counts == 0].mean() > 0.9
     assert found.doubt[counts > 50].mean() < 0.1
 
 
+def test_without_noise_estimates_are_shrunken_means() -> None:
+    rng = np.random.default_rng(2)
+    counts, still = rng.integers(0, 50, 400).astype(float), np.zeros(400)
+    means = rng.normal(0.5, 0.4, 400)
+    sums = counts * means + rng.normal(size=400) * np.sqrt(0.5 * counts)
+    alone = item_features(None, np.arange(400))
+    found = item_estimates(ItemSums(sums, counts, still, still), alone, centre=0.5, within=0.5)
+    plain = sums / np.maximum(counts, 1)
+    usual = found.means[counts == 0][0]
+    np.testing.assert_allclose(found.means, (1 - found.doubt) * plain + found.doubt * usual)
+    assert usual == pytest.approx(0.5, abs=0.1)
+
+
+def test_features_tell_of_items_that_nobody_rated() -> None:
+    """Half of the items are of a kind that is liked: the totals of some tell of all."""
+    rng = np.random.default_rng(9)
+    kind = np.arange(600) % 2
+    counts = rng.integers(0, 8, 600).astype(float)
+    sums = counts * (0.8 * kind - 0.4) + rng.normal(size=600) * np.sqrt(0.5 * counts)
+    features = csr_array(np.column_stack([np.ones(600), kind]))
+    noise = np.full(600, 1.0)
+    found = item_estimates(ItemSums(sums, counts, noise, noise), features, centre=0.0)
+    apart = found.means[(counts == 0) & (kind == 1)] - found.means[(counts == 0) & (kind == 0)][0]
+    assert apart.min() > 0.5
+
+
 def test_blocks_of_items_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     totals, _, _ = simulated(1.0, 500)
-    whole = item_estimates(totals, 1.0)
-    monkeypatch.setattr("epicrec.models.private_bias._ITEMS_AT_ONCE", 64)
-    np.testing.assert_allclose(item_estimates(totals, 1.0).told, whole.told, atol=1e-9)
+    whole = estimated(totals, 1.0)
+    monkeypatch.setattr("epicrec.models.estimates.ITEMS_AT_ONCE", 64)
+    np.testing.assert_allclose(estimated(totals, 1.0).means, whole.means, atol=1e-9)
 
 
 # ---- at home --------------------------------------------------------------------------------

@@ -58,6 +58,8 @@ AREAS = {
     "covariance": Area(
         (
             "models/covariance/budget.py",
+            "models/covariance/moments.py",
+            "models/covariance/ratings.py",
             "models/covariance/release.py",
             "models/covariance/statistics.py",
         ),
@@ -116,6 +118,7 @@ AREAS = {
 }
 
 _RELEASE = "models/covariance/release.py"
+_RATINGS = "models/covariance/ratings.py"
 _BUDGET = "models/covariance/budget.py"
 _EPICREC = "perturb/epicrec/mechanism.py"
 _GS = "perturb/epicrec/gs.py"
@@ -236,13 +239,12 @@ NAMED = [
         "stop = min(start + size + 1, histories.n_users)",
     ),
     Fault(
-        "shares of ratings add up to 1.15", "covariance", _RELEASE,
-        "rest = 1 - FIRST_SHARE - SECOND_SHARE", "rest = 1 - FIRST_SHARE",
+        "shares of ratings add up to 1.15", "covariance", _RATINGS,
+        "left.measure(pairs, rest - share,", "left.measure(pairs, rest,",
     ),
     Fault(
-        "shares of ratings add up to 1.1", "covariance", _RELEASE,
-        "share = SECOND_SHARE if worth else 1 - FIRST_SHARE",
-        "share = SECOND_SHARE if worth else 1",
+        "shares of ratings add up to 1.1", "covariance", _RATINGS,
+        "rest = 1 - FIRST_SHARE - MOMENTS_SHARE", "rest = 1 - MOMENTS_SHARE",
     ),
     Fault(
         "shares of histories add up to 1.04", "covariance", _RELEASE,
@@ -254,14 +256,12 @@ NAMED = [
         "mu = gaussian_mu(self.epsilon, self.delta) * share**0.25",
     ),
     Fault(
-        "sum of squares without noise", "covariance", _RELEASE,
-        "packed, noise = budget.measure(pairs, rest, engine(pairs, ratings), turn=2)\n"
-        "    sigma = ",
-        "packed, noise = budget.measure(pairs, rest, engine(pairs, ratings), turn=2)\n"
-        "    packed[-1] = engine(pairs, ratings)[-1]\n    sigma = ",
+        "sum of squares without noise", "covariance", _RATINGS,
+        "units = look.units(left.unit)\n",
+        "units = look.units(left.unit)\n    packed[-1] = engine(pairs, ratings)[-1]\n",
     ),
     Fault(
-        "number of users without noise", "covariance", _RELEASE,
+        "number of users without noise", "covariance", _RATINGS,
         "star, one, user, mean = statistic.per_unit",
         "raw[2 * n] = engine(statistic, ratings)[2 * n]\n"
         "    star, one, user, mean = statistic.per_unit",
@@ -277,15 +277,14 @@ NAMED = [
     ),
     Fault(
         "totals of one rating Δ/2", "private-bias", "models/private_bias.py",
-        "laplace_scale(span(ratings.scale), epsilon)",
-        "laplace_scale(span(ratings.scale), 2 * epsilon)",
+        "laplace_scale(statistic.sensitivity, epsilon)",
+        "laplace_scale(statistic.sensitivity, 2 * epsilon)",
     ),
     Fault(
         "second total without noise", "private-bias", "models/private_bias.py",
-        "return add_discrete_laplace(totals, laplace_scale(span(ratings.scale), epsilon), "
-        "seed=seed)",
-        "add_discrete_laplace(totals[0], laplace_scale(span(ratings.scale), epsilon), seed=seed)\n"
-        "    return totals",
+        "return add_discrete_laplace(statistic(ratings).reshape(2, -1), scale, seed=seed)",
+        "totals = statistic(ratings).reshape(2, -1)\n"
+        "    add_discrete_laplace(totals[0], scale, seed=seed)\n    return totals",
     ),
     Fault(
         "fourth category without noise", "EpicRec", _EPICREC,

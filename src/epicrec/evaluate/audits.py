@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from epicrec.models import PRIVATE, Recommender, make_model
 from epicrec.models.alterego.items import D2PItems, D2PSvd
 from epicrec.models.alterego.users import D2PUserKNN
 from epicrec.models.covariance.budget import Budget
-from epicrec.models.covariance.release import FIRST_SHARE, SECOND_SHARE
+from epicrec.models.covariance.moments import Moments, Overall
+from epicrec.models.covariance.ratings import LOOK, MOMENTS_SHARE, OVERALL, SECOND_SHARE
 from epicrec.models.covariance.statistics import ItemEffects, PairSums
-from epicrec.models.private_bias import released_totals
+from epicrec.models.private_bias import ForAndAgainst, released_totals
+from epicrec.models.taste import Spread
 from epicrec.perturb.contract import Perturber
 from epicrec.perturb.d2p.choice import choose
 from epicrec.perturb.d2p.groups import no_features
@@ -81,31 +84,41 @@ def audit_d2p(method: str = "d2p", *, epsilon: float = 3.0, runs: int = 2000) ->
 
 
 def audit_covariance(method: str, *, epsilon: float = 1.0, runs: int = 20_000) -> AuditResult:
-    """A 95 % lower bound on the ε of all three measurements together, of either method.
+    """A 95 % lower bound on the ε of all measurements together, of either method.
 
     The neighbours are a user with 24 ratings at an end of the scale, of items that others rate at
-    the other, and the same user with one more. The output is the measurements' inner product with
-    the difference between the two, over the noise: nothing tells them apart better.
+    the other, and the same user with one more. The output is the logarithm of how much likelier the
+    measurements are with it than without: nothing tells them apart better.
     """
     del method  # both methods release the same
     scale, delta, n = Scale(1, 5, 1), 1e-6, 25
-    budget = Budget(epsilon, delta, "rating", "gaussian", None)
     whole = Ratings.from_columns(np.zeros(n, int), np.arange(n), np.full(n, 5.0), scale=scale)
     pair = [whole.select(np.arange(n) > 0), whole]
-    effects = ItemEffects("rating", 2, scale)
-    measured: list[tuple[ItemEffects | PairSums, float]] = [
-        (effects, FIRST_SHARE),
-        (effects, SECOND_SHARE),
-        (PairSums("rating", 2, scale, np.full(n, -128, np.int16)), 1 - FIRST_SHARE - SECOND_SHARE),
-    ]
     outputs = [np.zeros(runs), np.zeros(runs)]
-    for statistic, share in measured:
-        sums = [statistic(ratings) for ratings in pair]
-        difference = (sums[1] - sums[0]).astype(np.float64)
-        for out, total in zip(outputs, sums, strict=True):
-            released, spread = budget.measure(statistic, share, np.tile(total, (runs, 1)))
-            out += (released - sums[0]) @ (difference / spread**2)
+    for part, statistic, share in _of_ratings(
+        Budget(epsilon, delta, "rating", "gaussian", None), n
+    ):
+        without, with_it = (statistic(ratings) for ratings in pair)
+        for out, total in zip(outputs, (without, with_it), strict=True):
+            released, spread = part.measure(statistic, share, np.tile(total, (runs, 1)))
+            if part.noise == "laplace":
+                nearer = np.abs(released - without) - np.abs(released - with_it)
+                out += nearer.sum(axis=1) * (sqrt(2) / spread)
+            else:
+                out += (released - without) @ ((with_it - without) / spread**2)
     return audit_epsilon(*outputs, delta=delta)
+
+
+def _of_ratings(budget: Budget, n: int) -> Iterator[tuple[Budget, Any, float]]:
+    """What a private fit measures of ratings where pairs of items pay, and by which shares."""
+    scale, low = Scale(1, 5, 1), np.full(n, -128, np.int16)
+    first = budget.part(LOOK + OVERALL, "laplace")
+    yield first, ForAndAgainst(scale), LOOK / (LOOK + OVERALL)
+    yield first, Overall(scale), OVERALL / (LOOK + OVERALL)
+    left = budget.part(1 - LOOK - OVERALL)
+    yield left, ItemEffects("rating", 2, scale), SECOND_SHARE
+    yield left, Moments("rating", 2, scale, low, np.zeros((n, 0)), Spread(1.0)), MOMENTS_SHARE
+    yield left, PairSums("rating", 2, scale, low), 1 - SECOND_SHARE - MOMENTS_SHARE
 
 
 def audit_yang(method: str, *, epsilon: float = 1.0, runs: int = 20_000) -> AuditResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -9,61 +10,112 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from epicrec.data import Ratings, Scale
+from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback, Floats, Positions, Recommender
+from epicrec.models.estimates import ItemEstimates
+from epicrec.models.features import item_features
 from epicrec.models.spectrum import (
     HISTORY_SAMPLING,
-    RATING_VARIANCE,
-    SAMPLING,
-    Effects,
-    Reach,
     Spectrum,
     history_factors,
     history_scales,
     leading_eigenpairs,
-    rating_factors,
 )
 from epicrec.progress import report
 from epicrec.threads import in_threads
 
-USER_SPREAD = 0.3
-"""Prior standard deviation, in stars, of a user's own mean beside what the factors say of it."""
+ITEMS_TO_CHANGE = 3.0
+"""How many rated items it takes to move where a user's items usually lie."""
 POPULARITY = 1e-6
 """The most popular item's score beside that of the factors: it orders what they leave tied."""
-CLAMP = 1.0
-"""Residuals enter a covariance clamped to this many stars: they are then robust, and bounded."""
+
+
+@dataclass(frozen=True)
+class AtHome:
+    """What a person needs to predict ratings from their own: r̂_i = offset_i + doubt_i·u + F_i·p.
+
+    u is where the person's items usually lie, above where items do: an item that little is known
+    about (`doubt`, 0 to 1) is expected there. p is the ridge solution over the history H,
+    (F_Hᵀ W F_H + s² I)⁻¹ F_Hᵀ W (r - offset_H - doubt_H·u) with W = s²/(s² + variance_H): the
+    posterior mean of p ~ Normal(0, I) when ratings have noise of variance s² and item means are
+    known up to `variance`.
+    """
+
+    offsets: Floats
+    factors: Floats
+    ridge: float
+    doubt: Floats | None = None
+    variance: Floats | None = None
+    usual: float = 0.0
+
+    def expected(self, histories: Ratings) -> tuple[Floats, Floats]:
+        """u of each person, and the residuals of their ratings."""
+        items, users, n = histories.items, histories.users, histories.n_users
+        residuals = np.asarray(histories.values - self.offsets[items], np.float64)
+        if self.doubt is None:
+            return np.zeros(n), residuals
+        above = np.bincount(users, self.offsets[items] - self.usual, n)
+        lie = np.asarray(above / (histories.user_counts + ITEMS_TO_CHANGE), np.float64)
+        return lie, residuals - self.doubt[items] * lie[users]
+
+    def people(self, histories: Ratings) -> tuple[Floats, Floats]:
+        """u and p of each person."""
+        lie, residuals = self.expected(histories)
+        if self.variance is None:
+            return lie, solve_users(histories, residuals, self.factors, self.ridge)
+        sure = 1 / np.sqrt(1 + self.variance / self.ridge)
+        factors = (self.factors * sure[:, None]).astype(self.factors.dtype)
+        return lie, solve_users(histories, residuals * sure[histories.items], factors, self.ridge)
+
+    def predictions(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
+        """r̂ of some (history, item) pairs."""
+        lie, people = self.people(histories)
+        level = self.offsets[items] + inner_products(people, self.factors, rows, items)
+        return np.asarray(level if self.doubt is None else level + self.doubt[items] * lie[rows])
 
 
 class FactorModel(Recommender):
     """Scores are offsets + factors · p, with p computed from the user's own history.
 
-    For ratings r over the items H of a history, p is the ridge solution
-    (F_Hᵀ F_H + s² I)⁻¹ F_Hᵀ (r - offsets_H): the posterior mean of p ~ Normal(0, I) when ratings
-    are offsets + F·p with noise of variance s². For a history without ratings, p is the sum of the
-    projections of its items.
+    For ratings that is `AtHome`. For a history without ratings, p is the sum of the projections of
+    its items.
     """
 
     offsets_: Floats
     factors_: Floats
     projections_: Floats
     ridge_: float
+    doubt_: Floats | None = None
+    variance_: Floats | None = None
+    usual_: float = 0.0
 
-    def _users(self, histories: Ratings) -> Floats:
-        if self.feedback == "implicit":
-            return np.asarray(histories.csr() @ self.projections_, np.float64)
-        residuals = histories.values - self.offsets_[histories.items]
-        return solve_users(histories, residuals, self.factors_, self.ridge_)
+    @property
+    def at_home(self) -> AtHome:
+        return AtHome(
+            self.offsets_, self.factors_, self.ridge_, self.doubt_, self.variance_, self.usual_
+        )
 
     def _scores(self, histories: Ratings) -> Floats:
-        users = self._users(histories).astype(self.factors_.dtype)
+        lie, found = self._people(histories)
+        users = found.astype(self.factors_.dtype)
         if len(users) <= 2:  # waking BLAS threads takes longer than the work
-            return np.asarray(np.einsum("uk,ik->ui", users, self.factors_) + self.offsets_)
-        return np.asarray(users @ self.factors_.T + self.offsets_)
+            scores = np.einsum("uk,ik->ui", users, self.factors_) + self.offsets_
+        else:
+            scores = users @ self.factors_.T + self.offsets_
+        return np.asarray(scores if self.doubt_ is None else scores + np.outer(lie, self.doubt_))
 
     def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
-        users = self._users(histories)
+        if self.feedback == "explicit":
+            return self.at_home.predictions(histories, rows, items)
+        _, users = self._people(histories)
         return np.asarray(self.offsets_[items] + inner_products(users, self.factors_, rows, items))
+
+    def _people(self, histories: Ratings) -> tuple[Floats, Floats]:
+        if self.feedback == "explicit":
+            return self.at_home.people(histories)
+        users = np.asarray(histories.csr() @ self.projections_, np.float64)
+        return np.zeros(len(users)), users
 
 
 class SVD(FactorModel):
@@ -72,7 +124,8 @@ class SVD(FactorModel):
     Ratings are centred on (shrunk) item means and clamped; user u's residuals v enter the
     covariance as v vᵀ/‖v‖, without the diagonal, whose noise is not shared by items. It is the
     covariance recommender of McSherry & Mironov (2009) with no noise, and as the matrix is only
-    ever multiplied, never formed, its memory grows with the ratings and not with items².
+    ever multiplied, never formed, its memory grows with the ratings and not with items². For
+    ratings, how much weight taste and factors have is chosen on a held-out part of them.
 
     >>> ratings = Ratings.from_columns([1, 1, 2, 2, 3, 3], list("abacbc"), [5, 4, 5, 2, 4, 1])
     >>> SVD(factors=2).fit(ratings).recommend([1], n=1)["item_id"].to_pylist()
@@ -84,9 +137,16 @@ class SVD(FactorModel):
         self.feedback: Feedback = feedback
 
     def _fit(self, ratings: Ratings) -> None:
+        self._fit_with(ratings, None)
+
+    def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
+        from epicrec.models.exact import fit_ratings
+
         k = most_factors(self.factors, self.feedback)
-        fit = fit_histories if self.feedback == "implicit" else fit_ratings
-        vars(self).update(fit(ratings, k))
+        if self.feedback == "implicit":
+            vars(self).update(fit_histories(ratings, k))
+        else:
+            vars(self).update(fit_ratings(ratings, k, item_features(catalogue, ratings.item_ids)))
 
 
 def most_factors(factors: int | None, feedback: Feedback) -> int:
@@ -94,29 +154,6 @@ def most_factors(factors: int | None, feedback: Feedback) -> int:
     if factors is not None and factors < 1:
         raise InputError(f"factors must be at least 1, got {factors}; leave it out for the default")
     return factors or (200 if feedback == "implicit" else 50)
-
-
-def fit_ratings(ratings: Ratings, k: int) -> dict[str, Any]:
-    """The state of a factor model of ratings, by exact sums."""
-    scale = ratings.scale
-    assert scale is not None
-    stars = in_stars(ratings.values, scale)
-    counts = ratings.item_counts.astype(np.float64)
-    sums: Floats = np.bincount(ratings.items, stars, ratings.n_items).astype(np.float64)
-    centre = float(sums.sum() / counts.sum())
-    still = np.zeros(ratings.n_items)
-    effects = Effects(sums - centre * counts, counts, still, still, RATING_VARIANCE)
-    offsets = np.clip(centre + effects.offsets(), -2, 2)
-    residuals = np.clip(stars - offsets[ratings.items], -CLAMP, CLAMP)
-    squares = _per_user(ratings, residuals**2)
-    weights = 1 / np.sqrt(np.maximum(squares, 1.0))
-    mass = float(np.sum(weights * ratings.user_counts.astype(np.float64) ** 2))
-    variance = float(squares.sum() / len(ratings))
-    total = counts.sum()
-    sampled = np.sqrt(SAMPLING * variance / total) * counts
-    reach = Reach(np.sqrt(mass) * counts / total, sampled, counts)
-    spectrum = Spectrum(*leading_eigenpairs(pair_products(ratings, residuals, weights), k))
-    return rating_state(offsets, *rating_factors(spectrum, 0.0, reach, variance), scale)
 
 
 def fit_histories(ratings: Ratings, k: int) -> dict[str, Any]:
@@ -140,14 +177,18 @@ def history_state(counts: Floats, factors: Floats, projections: Floats) -> dict[
     }
 
 
-def rating_state(offsets: Floats, factors: Floats, ridge: float, scale: Scale) -> dict[str, Any]:
-    """The state of a model from what was learned in stars, with a column for the user's mean."""
+def rating_state(
+    found: ItemEstimates, columns: Floats, ridge: float, scale: Scale
+) -> dict[str, Any]:
+    """The state of a model from what was learned in stars."""
     star = scale.star
-    columns = np.column_stack([np.full(len(offsets), USER_SPREAD), factors]) * star
     return {
-        "offsets_": scale.middle + offsets * star,
-        "factors_": columns.astype(np.float32),
+        "offsets_": scale.middle + found.means * star,
+        "factors_": (columns * star).astype(np.float32),
         "ridge_": ridge * star**2,
+        "doubt_": found.doubt,
+        "variance_": found.variance * star**2,
+        "usual_": scale.middle + found.usual * star,
     }
 
 
@@ -156,8 +197,11 @@ def in_stars(values: npt.NDArray[Any], scale: Scale) -> npt.NDArray[np.float64]:
     return np.clip((values.astype(np.float64) - scale.middle) / scale.star, -2, 2)
 
 
-def pair_products(ratings: Ratings, values: Floats, weights: Floats) -> Any:
-    """Σ_u w_u v_u v_uᵀ without its diagonal, as an operator that never forms the matrix."""
+def pair_products(
+    ratings: Ratings, values: Floats, weights: Floats, known: Floats | None = None
+) -> Any:
+    """Σ_u w_u v_u v_uᵀ, less B Bᵀ of what is `known` already, without its diagonal, as an operator
+    that never forms the matrix."""
     from scipy.sparse import csr_array
     from scipy.sparse.linalg import LinearOperator
 
@@ -168,10 +212,13 @@ def pair_products(ratings: Ratings, values: Floats, weights: Floats) -> Any:
     )
     columns = rows.T
     diagonal = np.bincount(ratings.items, scaled**2, ratings.n_items)
+    less = np.zeros((ratings.n_items, 0)) if known is None else known
+    diagonal -= np.sum(less**2, axis=1)
 
     def times(x: Floats) -> Floats:
         flat = x.reshape(ratings.n_items, -1)
         out = columns @ (rows @ flat.astype(np.float32)) - diagonal[:, None] * flat
+        out -= less @ (less.T @ flat)
         return np.asarray(out.reshape(x.shape), np.float64)
 
     shape = (ratings.n_items, ratings.n_items)
@@ -253,9 +300,3 @@ def inner_products(users: Any, items: Any, rows: Any, columns: Any) -> Any:
         for a in range(users.shape[1]):
             out[at] += users[rows[at], a] * items[columns[at], a]
     return out
-
-
-def _per_user(ratings: Ratings, values: Floats) -> Floats:
-    """The sum of `values` over each user's ratings."""
-    padded = np.concatenate([[0.0], np.cumsum(values)])
-    return np.asarray(padded[ratings.indptr[1:]] - padded[ratings.indptr[:-1]])

@@ -3,28 +3,75 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from math import sqrt
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from epicrec.data import Ratings
-from epicrec.models.base import Floats, Positions, Recommender
+from epicrec.data import Catalogue, Ratings, Scale
+from epicrec.models.estimates import ItemSums, item_estimates
+from epicrec.models.factors import FactorModel, rating_state
+from epicrec.models.features import item_features
+from epicrec.models.saving import Arrays
+from epicrec.models.taste import Spread, taste_columns
 from epicrec.perturb.dpi.codes import codes_of, span
 from epicrec.privacy import Guarantee, add_discrete_laplace, laplace_scale
 
 Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
-PUBLIC = "The list of items and the rating scale are public."
-
-_WITHIN = 0.2  # variance of an item's ratings, with the scale's half-width as the unit of length
-_RESIDUAL, _BETWEEN_USERS = 0.18, 0.05  # the same for ratings at home, and for users' means
-_ITEM_MEAN, _BETWEEN_ITEMS = 0.2, 0.05  # items' means and their variance, before any ratings
-_ITEMS_IMAGINED = 50.0  # and how many well-known items these two count for
-_ITEMS_TO_CHANGE = 3.0  # how many rated items it takes to move where a user's items usually lie
-_ITEMS_AT_ONCE = 1 << 15
+PUBLIC = "The list of items, what the catalogue tells of them, and the rating scale are public."
+SPREAD = Spread(0.9, own_mean=0.2, taste=0.05)
+"""Of ratings about their items' means, in stars: as in most data sets. A little taste by public
+features helps where there is any, and costs little where there is none."""
+USUAL_MEAN, USUAL_SPREAD = 0.4, 0.25
+"""The mean of all ratings before any are seen, in stars from the middle, and its variance."""
 
 
-class PrivateBias(Recommender):
+@dataclass(frozen=True)
+class ForAndAgainst:
+    """Σ c and Σ (Δ - c) of each item over the codes c = (r - low)/step in 0 … Δ.
+
+    One rating adds c to one total and Δ - c to the other, which is Δ in all, in L1, and at most Δ
+    in L2.
+    """
+
+    scale: Scale
+    what = "totals for and against items"
+
+    @property
+    def span(self) -> int:
+        return span(self.scale)
+
+    @property
+    def sensitivity(self) -> Fraction:
+        """Over adding or removing one rating."""
+        return Fraction(self.span)
+
+    def __call__(self, part: Ratings) -> Integers:
+        """All totals for, then all totals against."""
+        codes = codes_of(part.values, self.scale)
+        totals = np.zeros((2, part.n_items), np.int64)
+        np.add.at(totals[0], part.items, codes)
+        np.add.at(totals[1], part.items, self.span - codes)
+        return totals.reshape(-1)
+
+    def sums(self, raw: Integers, noise: float) -> ItemSums:
+        """Sums in stars and counts, from totals with noise of this standard deviation."""
+        totals, spread = raw.reshape(2, -1) / self.span, noise / self.span
+        each = np.ones(totals.shape[1])
+        return ItemSums(
+            2 * (totals[0] - totals[1]),
+            totals[0] + totals[1],
+            8 * spread**2 * each,
+            sqrt(2) * spread * each,
+            tails=True,
+        )
+
+
+class PrivateBias(FactorModel):
     """`r̂_ui = b_i + b_u`: what others think of an item, privately; a user's own level, at home.
 
     **Released**: for each item two integer totals, `A_i = Σ_u c_ui` and `B_i = Σ_u (Δ - c_ui)` over
@@ -35,10 +82,10 @@ class PrivateBias(Recommender):
     (A + B)/Δ and the balance A - B each carry the noise of two draws; measured by themselves with
     half of ε each, they would carry twice that variance.
 
-    **Learned from the release alone**: `ItemEstimates`, under a prior fitted to those totals.
-    **At home**: an item that little is known about is expected where this user's items usually lie,
-    and b_u is the user's mean above the items', weighted by how sure each is. That part is computed
-    from the history in the call and is not kept.
+    **Learned from the release alone**: `item_estimates`, under a prior fitted to those totals and
+    to public features. **At home**: an item that little is known about is expected where this
+    user's items usually lie, and b_u, with some taste by public features, is what the user's
+    ratings lie above the items' means, weighted by how sure each is (`AtHome`).
     """
 
     status = "proved"
@@ -49,10 +96,6 @@ class PrivateBias(Recommender):
         self.seed = seed
 
     totals_: Integers
-    mean_: float
-    told_: Floats
-    doubt_: Floats
-    variance_: Floats
 
     @property
     def guarantee(self) -> Guarantee:
@@ -61,115 +104,54 @@ class PrivateBias(Recommender):
         ).seeded(self.seed)
 
     def _fit(self, ratings: Ratings) -> None:
+        self._fit_with(ratings, None)
+
+    def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         assert ratings.scale is not None
-        top = span(ratings.scale)
         self.totals_ = released_totals(ratings, self.epsilon, self.seed)
-        found = item_estimates(self.totals_ / top, 1 / self.epsilon)
-        self.mean_, self.told_ = found.mean, found.told
-        self.doubt_, self.variance_ = found.doubt, found.variance
+        self.released_ = {ForAndAgainst.what: 1.0}
+        features = item_features(catalogue, ratings.item_ids)
+        vars(self).update(learned_from(self.totals_, features, ratings.scale, self.epsilon))
 
-    def _scores(self, histories: Ratings) -> Floats:
-        usual, level = self._at_home(histories)
-        return self._rated(level[:, None] + self.told_ + np.outer(usual, self.doubt_))
-
-    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
-        usual, level = self._at_home(histories)
-        return self._rated(level[rows] + self.told_[items] + usual[rows] * self.doubt_[items])
-
-    def _at_home(self, histories: Ratings) -> tuple[Floats, Floats]:
-        """Where each user's items usually lie, and b_u, the user's level above them."""
-        assert self.scale_ is not None
-        items, users, n = histories.items, histories.users, histories.n_users
-        told, doubt = self.told_[items], self.doubt_[items]
-        lie = np.bincount(users, told + doubt * self.mean_, n) + _ITEMS_TO_CHANGE * self.mean_
-        usual = lie / (histories.user_counts + _ITEMS_TO_CHANGE)
-        half = 2 * self.scale_.star
-        own = (histories.values - self.scale_.low) / half - 1 - told - doubt * usual[users]
-        sure = 1 / (_RESIDUAL + self.variance_[items])
-        weight = np.bincount(users, sure, n) + 1 / _BETWEEN_USERS
-        return usual, np.asarray(np.bincount(users, sure * own, n) / weight)
-
-    def _rated(self, score: Floats) -> Floats:
-        assert self.scale_ is not None
-        return self.scale_.low + 2 * self.scale_.star * (1 + score)
-
-
-@dataclass(frozen=True)
-class ItemEstimates:
-    """What noisy totals say about items' means, in -1 … 1: `b_i = told_i + doubt_i · mean`.
-
-    `mean` is the mean of item means; `doubt` how much of b_i is that mean for want of ratings, from
-    0 to 1, and `told` the part that the item's own ratings make; `variance` is what is left open.
-    """
-
-    mean: float
-    told: Floats
-    doubt: Floats
-    variance: Floats
-
-
-def item_totals(ratings: Ratings) -> Integers:
-    """Σ c and Σ (Δ - c) for each item, as integers: one rating adds exactly Δ in all."""
-    assert ratings.scale is not None
-    top, codes = span(ratings.scale), codes_of(ratings.values, ratings.scale)
-    totals = np.zeros((2, ratings.n_items), np.int64)
-    np.add.at(totals[0], ratings.items, codes)
-    np.add.at(totals[1], ratings.items, top - codes)
-    return totals
+    def _restore(self, meta: dict[str, Any], arrays: Arrays) -> Self:
+        """Version 0.1.0 kept what is told of items in half-widths of the scale."""
+        super()._restore(meta, arrays)
+        if "told_" in arrays:
+            assert self.scale_ is not None
+            half, own = 2 * self.scale_.star, vars(self)
+            told, usual, doubt = own.pop("told_"), own.pop("mean_"), own.pop("doubt_")
+            self.offsets_ = self.scale_.low + half * (1 + told + doubt * usual)
+            self.usual_, self.doubt_ = self.scale_.low + half * (1 + usual), doubt
+            self.factors_ = np.full((len(told), 1), half * sqrt(0.05))
+            self.ridge_, self.variance_ = 0.18 * half**2, own["variance_"] * half**2
+        return self
 
 
 def released_totals(ratings: Ratings, epsilon: float, seed: int | None) -> Integers:
-    """`item_totals` plus discrete Laplace noise of scale Δ/ε: all that is learned from others."""
+    """Both totals of each item plus discrete Laplace noise of scale Δ/ε: all that is learned from
+    others."""
     assert ratings.scale is not None
-    totals = item_totals(ratings)
-    return add_discrete_laplace(totals, laplace_scale(span(ratings.scale), epsilon), seed=seed)
+    statistic = ForAndAgainst(ratings.scale)
+    scale = laplace_scale(statistic.sensitivity, epsilon)
+    return add_discrete_laplace(statistic(ratings).reshape(2, -1), scale, seed=seed)
 
 
-def item_estimates(totals: Floats, noise: float, *, rounds: int = 40) -> ItemEstimates:
-    """Items' means from noisy totals A and B, in ratings, with Laplace noise of scale `noise`.
+def learned_from(totals: Integers, features: Any, scale: Scale, epsilon: float) -> dict[str, Any]:
+    """The state of a model, from released totals and public features only."""
+    statistic = ForAndAgainst(scale)
+    found = statistic.sums(totals, sqrt(2) * statistic.span / epsilon)
+    centre, _ = mean_rating(found)
+    estimates = item_estimates(found, features, centre=centre, within=SPREAD.total)
+    tastes = taste_columns(features)
+    spread = SPREAD if tastes.shape[1] else Spread(SPREAD.total, SPREAD.own_mean)
+    return rating_state(estimates, spread.columns(tastes), spread.noise, scale)
 
-    An item with n ratings and the mean b ~ N(m, τ²) has A + B = n + noise and
-    A - B ~ N(n b, n s² + v), where v = 4 noise² is the variance of two draws. n is not known: it is
-    one of some 40 counts with shares π. EM finds π, m and τ², and each item's answer is averaged
-    over the counts it may have, so noise alone is never taken for an opinion.
-    """
-    count, balance = totals[0] + totals[1], totals[0] - totals[1]
-    counts = np.unique(np.rint(np.geomspace(1, max(float(count.max()), 4.0), 40)))
-    counts = np.concatenate([[0.0], counts])
-    shares = (1 + counts) ** -2.0  # most items have few ratings, until the totals say otherwise
-    shares /= shares.sum()
-    mean, between = _ITEM_MEAN, _BETWEEN_ITEMS
-    blocks = [slice(at, at + _ITEMS_AT_ONCE) for at in range(0, len(count), _ITEMS_AT_ONCE)]
 
-    def posterior(block: slice) -> tuple[Floats, Floats, Floats]:
-        """P(n) for each item; for each n, b - m as expected, and how much n ratings would tell."""
-        variance = counts**2 * between + counts * _WITHIN + 4 * noise**2
-        off = balance[block, None] - counts * mean
-        steps = np.abs(count[block, None] - counts) / noise
-        log = np.log(shares + 1e-300) + np.log1p(steps) - steps  # two Laplace draws added
-        log -= 0.5 * (off**2 / variance + np.log(variance))
-        chance = np.exp(log - log.max(axis=1, keepdims=True))
-        chance /= chance.sum(axis=1, keepdims=True)
-        return chance, between * counts / variance * off, counts**2 * between / variance
-
-    for _ in range(rounds):
-        kept, sums = np.zeros(len(counts)), np.zeros(3)
-        for block in blocks:
-            chance, off, clear = posterior(block)
-            kept += chance.sum(axis=0)
-            known = chance * clear
-            level = known * balance[block, None] / np.maximum(counts, 1)
-            square = known * (off**2 + between * (1 - clear))
-            sums += known.sum(), level.sum(), square.sum()
-        shares = kept / len(count)
-        sums += _ITEMS_IMAGINED * np.array([1, _ITEM_MEAN, _BETWEEN_ITEMS])
-        mean, between = float(np.clip(sums[1] / sums[0], -1, 1)), sums[2] / sums[0]
-    told, doubt, variance = (np.empty(len(count)) for _ in range(3))
-    for block in blocks:
-        chance, off, clear = posterior(block)
-        shift = (chance * off).sum(axis=1)
-        doubt[block] = (chance * (1 - clear)).sum(axis=1)
-        told[block] = np.clip(mean + shift, -1, 1) - doubt[block] * mean
-        left = between * doubt[block] + (chance * off**2).sum(axis=1) - shift**2
-        variance[block] = np.maximum(left, 0)
-    return ItemEstimates(mean, told, doubt, variance)
+def mean_rating(found: ItemSums) -> tuple[float, float]:
+    """The mean of all ratings, in stars from the middle, and its variance: where noise hides it,
+    it is the one that most data sets have."""
+    total = max(float(found.counts.sum()), float(np.sqrt(np.sum(found.noise**2))), 1.0)
+    variance = float(found.variance.sum()) / total**2
+    own = USUAL_SPREAD / (USUAL_SPREAD + variance)
+    mean = own * float(np.clip(found.sums.sum() / total, -2, 2)) + (1 - own) * USUAL_MEAN
+    return mean, own * variance

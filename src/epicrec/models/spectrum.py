@@ -13,16 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.models.taste import Spread
 from epicrec.progress import report
 
 Floats = npt.NDArray[np.float64]
 
-RATING_VARIANCE = 1.1
-"""Of one rating about its item's mean, in squared stars: typical of five-star data sets."""
 SAMPLING = 1.5
 """How far the sampling variance of a covariance exceeds that of independent ratings."""
-UNCLAMPED = 1.7
-"""The variance of a rating's noise, over that of the same noise after clamping to one star."""
 UNEXPLAINED = 0.6
 """At least this share of a rating's variance is its own, whatever the factors say of themselves."""
 HISTORY_SAMPLING = 0.36
@@ -30,50 +27,6 @@ HISTORY_SAMPLING = 0.36
 LANCZOS_STEPS = 10
 """Steps of block Lanczos: eigenvalues above the noise are then exact to several digits."""
 CORE = 6
-SMALLEST_PRIOR, LARGEST_PRIOR = 0.05, 0.5
-"""The variance of item means is taken to lie between these, however noisy its estimate."""
-
-
-@dataclass(frozen=True)
-class Effects:
-    """Items' sums of deviations D from the centre, their counts N, and the noise on both.
-
-    D ~ Normal(N·m, N·`per_count` + `variance`) where m is the item's offset from the centre; N
-    carries noise of standard deviation `noise`.
-    """
-
-    deviations: Floats
-    counts: Floats
-    variance: Floats
-    noise: Floats
-    per_count: float
-
-    def __add__(self, other: Effects) -> Effects:
-        """Two measurements of the same sums as one, weighted by how little noise they have."""
-        own = other.noise**2 / (self.noise**2 + other.noise**2)
-        return Effects(
-            own * self.deviations + (1 - own) * other.deviations,
-            own * self.counts + (1 - own) * other.counts,
-            own**2 * self.variance + (1 - own) ** 2 * other.variance,
-            np.sqrt(own) * self.noise,
-            self.per_count,
-        )
-
-    def offsets(self) -> Floats:
-        """The posterior means of m under a prior Normal(0, τ²), with τ² from the moments of D.
-
-        m = D·N·τ² / (N²·τ² + N·s² + v): the plain mean where counts are large against noise, 0
-        where they are not.
-        """
-        present = np.maximum(self.counts, 0.0)
-        sampling = present * self.per_count
-        trust = 1 / (self.variance + 1.0)
-        signal = float(trust @ (self.deviations**2 - self.variance - sampling))
-        square = float(trust @ (self.counts**2 - self.noise**2))
-        prior = max(signal / max(square, 1e-3), SMALLEST_PRIOR) if square > 0 else SMALLEST_PRIOR
-        prior = min(prior, LARGEST_PRIOR)
-        scale = prior * (present**2 + self.noise**2) + sampling + self.variance
-        return np.asarray(self.deviations * present * prior / np.maximum(scale, 1e-9))
 
 
 @dataclass(frozen=True)
@@ -127,8 +80,10 @@ class Spectrum:
     vectors: Floats
     core: npt.NDArray[np.intp] | None = None
 
-    def cleaned(self, noise: Noise) -> tuple[Floats, Floats, Floats]:
+    def cleaned(self, noise: Noise, least: float = 0.0) -> tuple[Floats, Floats, Floats]:
         """Eigenvalues without noise, what to keep of them, and their vectors, above the edge.
+
+        `least` is what a single user can make of an eigenvalue: none at or below it is a factor.
 
         A clean eigenpair (θ, u) appears at z with θ·D(z) = 1 for D(z) = Σ u_i² g_i(z), its vector
         at an angle with cos² = D²/|D'| (Benaych-Georges & Nadakuditi 2011, for uneven noise).
@@ -138,7 +93,7 @@ class Spectrum:
         if self.core is not None:
             noise = Noise(tuple(profile[self.core] for profile in noise.profiles))
         inside = self.vectors if self.core is None else self.vectors[self.core]
-        edge = noise.edge()
+        edge = max(noise.edge(), least)
         clean, kept, columns = [], [], []
         for at, z in enumerate(self.values):
             weight = inside[:, at] ** 2
@@ -165,32 +120,41 @@ class Reach:
     reach: Floats
     sampled: Floats
     ratings: Floats
+    least: float = 0.0
+    """The largest eigenvalue that a single user can make."""
 
     def noise(self, sigma: float) -> Noise:
         """The noise on the sum: privacy noise of this standard deviation, and sampling."""
         return Noise((np.full(len(self.reach), sigma), self.sampled))
 
 
-def rating_factors(
-    spectrum: Spectrum, sigma: float, items: Reach, variance: float
-) -> tuple[Floats, float]:
-    """Item factors F with residuals ~ F·p + noise for p ~ Normal(0, I), and that noise's variance.
+def rating_factors(spectrum: Spectrum, sigma: float, items: Reach, variance: float) -> Floats:
+    """Item factors F with residuals ~ F·p + noise for p ~ Normal(0, I).
 
     A covariance sum over users is W∘(F Fᵀ) with W = a aᵀ, so its eigenvectors are G = a∘F. Item i
     tells F_i with a variance of s²/N_i from sampling and σ²/(λ·a_i²) from noise, against a prior of
     φ² = λ/Σa²: F = G·a / (a² + a²·s²/(N·φ²) + σ²/(λ·φ²)).
     """
-    values, kept, vectors = spectrum.cleaned(items.noise(sigma))
+    values, kept, vectors = spectrum.cleaned(items.noise(sigma), items.least)
     square = items.reach**2
     prior = values / max(float(square.sum()), 1e-9)
     unexplained = max(variance - float(prior.sum()), UNEXPLAINED * variance)
     sampling = square / np.maximum(items.ratings, 1e-9)
     scale = square[:, None] + sampling[:, None] * (unexplained / prior)
     scale += sigma**2 / (values * prior)
-    factors = vectors * np.sqrt(kept) * items.reach[:, None] / np.maximum(scale, 1e-12)
+    return np.asarray(
+        vectors * np.sqrt(kept) * items.reach[:, None] / np.maximum(scale, 1e-12), np.float64
+    )
+
+
+def ridge_of(spread: Spread, factors: Floats, items: Reach, variance: float) -> float:
+    """The variance of a rating's noise: what the user's mean, taste and factors do not explain.
+
+    Factors are those of residuals clamped to one star, whose variance is `variance`.
+    """
     share = items.ratings / max(float(items.ratings.sum()), 1e-9)
-    explained = float(np.sum(share[:, None] * factors**2))
-    return factors, UNCLAMPED * max(variance - explained, UNEXPLAINED * variance)
+    explained = float(np.sum(share[:, None] * factors**2)) * spread.total / variance
+    return max(spread.noise - explained, UNEXPLAINED * spread.total)
 
 
 def history_scales(counts: Floats) -> Floats:
@@ -237,7 +201,15 @@ def clearer_spectrum(
     vectors[core] = inside
     part = Spectrum(values, (matrix @ vectors).astype(np.float64) / values, core)
     noise = items.noise(sigma)
-    return max(whole, part, key=lambda spectrum: len(spectrum.cleaned(noise)[0]))
+    return max(whole, part, key=lambda spectrum: len(spectrum.cleaned(noise, items.least)[0]))
+
+
+def without_known(matrix: npt.NDArray[np.float32], known: Floats) -> None:
+    """Take B Bᵀ of what is `known` already off a matrix without a diagonal, in place."""
+    columns = known.astype(np.float32)
+    for start in range(0, len(matrix), 1024):
+        matrix[start : start + 1024] -= columns[start : start + 1024] @ columns.T
+    np.fill_diagonal(matrix, 0)
 
 
 def leading_eigenpairs(matrix: Any, k: int) -> tuple[Floats, Floats]:

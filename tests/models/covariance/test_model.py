@@ -66,7 +66,7 @@ def test_every_combination_runs_and_says_its_guarantee(
     guarantee = model.fit(viewers).guarantee
     assert guarantee.epsilon == pytest.approx(epsilon, rel=1e-6)
     assert guarantee.epsilon <= epsilon * (1 + 1e-9)
-    assert guarantee.delta == (1e-6 if noise == "gaussian" else 0)
+    assert guarantee.delta in ((0, 1e-6) if noise == "gaussian" else (0,))
     assert (guarantee.unit, guarantee.status) == (unit, "proved")
     assert guarantee.reproducible is False
     assert np.isfinite(model.recommend(viewers.user_ids[:3])["score"].to_numpy()).all()
@@ -114,7 +114,9 @@ def test_the_file_holds_only_what_was_released(viewers: Ratings, tmp_path) -> No
     model = CovarianceSVD(epsilon=1).fit(viewers)
     model.save(tmp_path / "model.npz")
     with np.load(tmp_path / "model.npz") as file:
-        assert set(file.files) == {"item_ids_", "offsets_", "factors_", "meta"}
+        assert set(file.files) == {
+                "item_ids_", "offsets_", "factors_", "doubt_", "variance_", "meta"
+            }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -160,9 +160,9 @@ def catch(ratings: Ratings, levels: npt.NDArray[np.float64], unit: str, norm: in
         if len(values) <= len(released):
             array[:] = released[len(values) - 1]
 
-    def cleaned(cov: Any, *_: Any) -> Any:
+    def cleaned(*released: Any) -> Any:
         """Post-processing of what was released: no part of this."""
-        return np.zeros((len(cov), 1))
+        return np.zeros((len(released[-1]), 1))
 
     model = CovarianceSVD(theta=THETA, unit=unit, noise=NOISE[norm], as_published=True)
     with pytest.MonkeyPatch.context() as patch:

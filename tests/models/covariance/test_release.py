@@ -7,17 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epicrec.data import Ratings
+from epicrec.data import Ratings, load_dataset
 from epicrec.engine.local import local
 from epicrec.models.covariance import budget
 from epicrec.models.covariance.budget import Budget
 from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.release import _effects, _reach
-from epicrec.models.spectrum import RATING_VARIANCE, Effects
-from epicrec.privacy import gaussian_mu
+from epicrec.models.covariance.moments import Moments, left_out_errors
+from epicrec.models.covariance.ratings import Look, _effects, reach_of
+from epicrec.models.estimates import ItemSums
+from epicrec.models.features import item_features
+from epicrec.models.taste import Spread, taste_columns
+from epicrec.privacy import gaussian_epsilon
 
 KINDS = list(product(["explicit", "implicit"], ["gaussian", "laplace"], ["rating", "user"]))
-BUDGETS = [0.5, 500.0]
+BUDGETS = [0.5, 1000.0]
 """Too little for a covariance, and enough for one."""
 
 
@@ -34,6 +37,7 @@ class Watch:
 
     sensitivities: list[float] = field(default_factory=list)
     scales: list[float] = field(default_factory=list)
+    gaussian: list[bool] = field(default_factory=list)
     seeds: list[int | None] = field(default_factory=list)
     released: list[np.ndarray] = field(default_factory=list)
     said: list[np.ndarray] | None = None
@@ -52,6 +56,7 @@ class Watch:
     def _noticing(self, add: Any) -> Any:
         def added(total: np.ndarray, scale: Any, *, seed: int | None = None) -> np.ndarray:
             self.scales.append(float(scale))
+            self.gaussian.append(add.__name__ == "add_integer_gaussian")
             self.seeds.append(seed)
             add(total, scale, seed=seed)
             if self.said is not None:
@@ -77,15 +82,18 @@ def test_measurements_cost_the_budget_together(
 ) -> None:
     watch = Watch()
     watch.attach(monkeypatch)
-    fitted(some, kind, epsilon)
+    model = fitted(some, kind, epsilon)
     assert len(watch.scales) == len(watch.sensitivities) > 1
     costs = np.array(watch.sensitivities) / np.array(watch.scales)
-    if kind[1] == "laplace":
-        spent, budget = costs.sum(), epsilon
-    else:
-        spent, budget = np.sqrt((costs**2).sum()), gaussian_mu(epsilon, 1e-6)
-    assert spent <= budget
-    assert spent == pytest.approx(budget, rel=1e-6), "nothing of the budget is left lying"
+    by_gauss = np.array(watch.gaussian)
+    spent = costs[~by_gauss].sum()
+    if by_gauss.any():
+        assert kind[1] == "gaussian"
+        spent += gaussian_epsilon(float(np.sqrt((costs[by_gauss] ** 2).sum())), 1e-6)
+    promise = model.guarantee
+    assert (promise.delta > 0) == by_gauss.any()
+    assert spent <= promise.epsilon * (1 + 1e-12)
+    assert spent == pytest.approx(epsilon, rel=1e-6), "nothing of the budget is left lying"
     assert len(set(watch.seeds)) == len(watch.seeds), "noise is never used twice"
     pairs = some.n_items * (some.n_items - 1) // 2
     assert (len(watch.released[-1]) >= pairs) == (epsilon > 1), "both ways are watched"
@@ -119,39 +127,37 @@ def plenty(unit: str) -> Budget:
     return Budget(1000.0, 1e-6, unit, "gaussian", 5)
 
 
-def test_with_little_noise_the_effects_of_ratings_are_plain_sums(some: Ratings) -> None:
-    centre, users, found = _effects(some, plenty("rating"), 1.0, local)
+def test_with_little_noise_the_sums_of_ratings_are_plain(some: Ratings) -> None:
+    found = _effects(some, plenty("rating"), 1.0, local)
     stars = some.values - 3.0
     sums = np.bincount(some.items, stars, some.n_items)
-    assert centre == pytest.approx(stars.mean(), abs=0.01)
-    assert users == pytest.approx((some.user_counts > 0).sum(), rel=0.01)
-    np.testing.assert_allclose(found.counts, some.item_counts, atol=1)
-    np.testing.assert_allclose(found.deviations, sums - centre * some.item_counts, atol=1)
-    np.testing.assert_allclose(found.variance, (1 + centre**2) * found.noise**2)
+    assert found.centre == pytest.approx(stars.mean(), abs=0.01)
+    assert found.users == pytest.approx((some.user_counts > 0).sum(), rel=0.01)
+    np.testing.assert_allclose(found.items.counts, some.item_counts, atol=1)
+    np.testing.assert_allclose(found.items.sums, sums, atol=1)
 
 
-def test_with_little_noise_the_effects_of_users_are_sums_of_their_shares(some: Ratings) -> None:
+def test_with_little_noise_the_sums_of_users_are_of_their_shares(some: Ratings) -> None:
     """Each user's counts, and deviations from the user's mean, have a length of at most 1."""
-    centre, users, found = _effects(some, plenty("user"), 1.0, local)
+    found = _effects(some, plenty("user"), 1.0, local)
     counts, means = np.zeros(some.n_items), []
     for user in range(some.n_users):
         own = some.row(user)
         if own.stop > own.start:
             counts[some.items[own]] += 1 / np.ceil(np.sqrt(own.stop - own.start))
             means.append(float(some.values[own].mean()) - 3)
-    assert centre == pytest.approx(np.mean(means), abs=0.02)
-    assert users == pytest.approx(len(means), rel=0.01)
-    np.testing.assert_allclose(found.counts, counts, atol=0.5)
-    np.testing.assert_allclose(found.variance, found.noise**2)
-    assert found.per_count == pytest.approx(RATING_VARIANCE * users / counts.sum(), rel=0.01)
+    assert found.centre == found.base == pytest.approx(np.mean(means), abs=0.02)
+    assert found.users == pytest.approx(len(means), rel=0.01)
+    np.testing.assert_allclose(found.items.counts, counts, atol=0.5)
+    assert found.items.per_count == pytest.approx(found.users / counts.sum(), rel=0.01)
 
 
 def test_the_second_look_hears_rare_items_better(some: Ratings) -> None:
     """Also one that nobody seemed to have at the first look."""
     counts = some.item_counts.astype(float)
     counts[7] = 0.0
-    first = Effects(counts, counts, counts, np.full(some.n_items, 1e-9), 1.0)
-    _, _, found = _effects(some, plenty("user"), 1.0, local, like=first)
+    first = Look(ItemSums(counts, counts, counts, np.full(some.n_items, 1e-9)), 100.0, 0.0, 1.0)
+    found = _effects(some, plenty("user"), 1.0, local, like=first).items
     assert np.isfinite(found.counts).all()
     assert found.noise.argmin() == 7
     order = np.argsort(counts)
@@ -162,13 +168,52 @@ def test_the_second_look_hears_rare_items_better(some: Ratings) -> None:
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_items_reach_as_far_as_they_are_counted(unit: str) -> None:
     counts = np.array([100.0, 50.0, 10.0, 0.0, -3.0])
-    effects = Effects(counts, counts, counts, counts, 1.0)
+    look = Look(ItemSums(counts, counts, counts, counts), 40.0, 0.0, 1.0)
     share = np.maximum(counts, 0) / 160
-    reach, usual = _reach(unit, effects, 40.0, None)
+    reach = reach_of(unit, look, 0.3)
     for profile in (reach.reach, reach.sampled, reach.ratings):
         np.testing.assert_allclose(profile / profile.sum(), share)
-    units = counts.sum() if unit == "rating" else 40.0
-    assert 0.05 < usual < 1
-    assert _reach(unit, effects, 40.0, 0.3 * units)[1] == pytest.approx(0.3)
-    assert _reach(unit, effects, 40.0, 3 * units)[1] == 1, "residuals are clamped to one star"
-    assert _reach(unit, effects, 40.0, -units)[1] == pytest.approx(0.05)
+    assert look.units(unit) == (counts.sum() if unit == "rating" else 40.0)
+
+
+def test_looks_are_joined_by_how_sure_they_are() -> None:
+    ones = np.ones(2)
+    sure = Look(ItemSums(4 * ones, ones, ones, ones), 9.0, 1.0, 1.0, base=1.0)
+    vague = Look(ItemSums(8 * ones, ones, 9 * ones, 3 * ones), 9.0, 0.0, 3.0, base=0.0)
+    both = sure + vague
+    np.testing.assert_allclose(both.items.sums, 4.4)
+    assert both.centre == both.base == pytest.approx(0.75)
+    assert both.unsure == pytest.approx(0.75)
+    np.testing.assert_allclose(both.items.noise**2, 0.9)
+
+
+# ---- the votes for taste ------------------------------------------------------------------
+
+
+def test_votes_tell_features_that_matter_from_those_that_do_not() -> None:
+    films = load_dataset("films")
+    features = item_features(films.catalogue, films.ratings.item_ids)
+    mixed = features[np.random.default_rng(0).permutation(films.ratings.n_items)]
+    votes = []
+    for own in (features, mixed):
+        tastes = taste_columns(own)
+        levels = np.zeros(films.ratings.n_items, np.int16) + 32
+        statistic = Moments("user", 2, films.ratings.scale, levels, tastes, Spread(0.9, taste=0.1))
+        votes.append(statistic(films.ratings)[1] / 64)
+    assert votes[0] > 0.1 * films.ratings.n_users
+    assert votes[1] < 0.5 * votes[0]
+
+
+def test_an_error_of_a_rating_left_out_is_that_of_a_fit_without_it(some: Ratings) -> None:
+    rng = np.random.default_rng(4)
+    columns, residuals = rng.normal(size=(some.n_items, 3)), rng.normal(size=len(some))
+    found = left_out_errors(some.indptr, some.items, residuals, columns, 0.7)
+    for user in (0, 5, 11):
+        row = some.row(user)
+        f, r = columns[some.items[row]], residuals[row]
+        squares = 0.0
+        for at in range(len(r)):
+            keep = np.arange(len(r)) != at
+            solved = np.linalg.solve(f[keep].T @ f[keep] + 0.7 * np.eye(3), f[keep].T @ r[keep])
+            squares += (r[at] - f[at] @ solved) ** 2
+        assert found[user] == pytest.approx(squares)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import sqrt
 from typing import Literal, Protocol
@@ -50,6 +50,21 @@ class Budget:
     seed: int | None
     spent: dict[str, float] = field(default_factory=dict)
     """What was released so far, in words, with its share of the budget: public, as all releases."""
+    whole: float = 1.0
+    """The part that this is of a budget that was divided."""
+    parts: list[Budget] = field(default_factory=list)
+    """What this was divided into, where it was."""
+
+    def part(self, share: float, noise: NoiseKind | None = None) -> Budget:
+        """A part of ε, to be spent on this noise. Parts whose ε add up to this one's, of which at
+        most one has the δ, are together (ε, δ)-private (plain composition)."""
+        noise = noise or self.noise
+        part = replace(
+            self, epsilon=self.epsilon * share, whole=self.whole * share, noise=noise,
+            delta=self.delta if noise == "gaussian" else 0.0, parts=[],
+        )  # fmt: skip
+        self.parts.append(part)
+        return part
 
     @property
     def norm(self) -> Norm:
@@ -71,7 +86,8 @@ class Budget:
         Gaussian: σ = Δ₂/(μ√share) makes this μ√share-GDP, and shares that add up to 1 compose to
         μ-GDP exactly. Laplace: scale Δ₁/(ε·share), and shares of ε add up.
         """
-        self.spent[statistic.what] = self.spent.get(statistic.what, 0.0) + share
+        before = self.spent.get(statistic.what, 0.0)
+        self.spent[statistic.what] = before + share * self.whole
         seed = derived(self.seed, "measurement", turn)
         if self.noise == "laplace":
             scale = laplace_scale(statistic.sensitivity, self.epsilon * share * (1 - 2**-50))
@@ -81,9 +97,13 @@ class Budget:
         return add_integer_gaussian(total, sigma, seed=seed), sigma
 
     def guarantee(self) -> Guarantee:
-        if self.noise == "laplace":
+        if self.parts or self.noise == "laplace":
             promise = Guarantee(
-                epsilon=self.epsilon, unit=self.unit, relation="add or remove one", assumes=ASSUMES
+                epsilon=self.epsilon,
+                delta=max((part.delta for part in self.parts), default=0.0),
+                unit=self.unit,
+                relation="add or remove one",
+                assumes=ASSUMES,
             )
         else:
             promise = gaussian_guarantee(

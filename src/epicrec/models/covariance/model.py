@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from epicrec.data import Ratings
+from epicrec.data import Catalogue, Ratings
 from epicrec.engine import Engine
 from epicrec.engine.local import local
 from epicrec.errors import InputError
@@ -16,9 +16,12 @@ from epicrec.models.covariance.budget import Budget, NoiseKind
 from epicrec.models.covariance.kernel import check_memory
 from epicrec.models.covariance.neighbours import neighbour_predictions
 from epicrec.models.covariance.published import fit_published
-from epicrec.models.covariance.release import release_histories, release_ratings
+from epicrec.models.covariance.ratings import release_ratings
+from epicrec.models.covariance.release import release_histories
 from epicrec.models.covariance.statistics import MOST_USERS, Unit
-from epicrec.models.factors import FactorModel, fit_histories, fit_ratings, most_factors
+from epicrec.models.exact import fit_ratings
+from epicrec.models.factors import FactorModel, fit_histories, most_factors
+from epicrec.models.features import item_features
 from epicrec.privacy import Guarantee
 
 
@@ -77,21 +80,33 @@ class CovarianceSVD(FactorModel):
         return super().promises or self.theta is not None
 
     def _fit(self, ratings: Ratings) -> None:
+        self._fit_with(ratings, None)
+
+    def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         self._check()
         k = most_factors(self.factors, self.feedback)
+        features = item_features(catalogue, ratings.item_ids)
         if self.as_published:
             state, promise = fit_published(self, ratings)
         elif self.epsilon is None:
-            fit = fit_histories if self.feedback == "implicit" else fit_ratings
-            state, promise = fit(ratings, k), Guarantee.none(unit=self.unit)
+            promise = Guarantee.none(unit=self.unit)
+            if self.feedback == "implicit":
+                state = fit_histories(ratings, k)
+            else:
+                state = fit_ratings(ratings, k, features)
         else:
             budget = Budget(self.epsilon, self.delta, self.unit, self.noise, self.seed)
             check_memory(ratings.n_items, len(ratings))
             if ratings.n_users > MOST_USERS:
                 ratings = ratings.users_at(np.arange(MOST_USERS))
-            release = release_histories if self.feedback == "implicit" else release_ratings
-            state, promise = release(ratings, budget, k, self.engine), budget.guarantee()
+            if self.feedback == "implicit":
+                state = release_histories(ratings, budget, k, self.engine)
+            else:
+                state = release_ratings(ratings, features, budget, k, self.engine)
+            promise = budget.guarantee()
             state["released_"] = budget.spent
+        for name in ("doubt_", "variance_", "usual_"):
+            vars(self).pop(name, None)  # of an earlier fit
         vars(self).update(state)
         self.guarantee_ = promise.to_dict()
 
@@ -169,6 +184,4 @@ class CovarianceKNN(CovarianceSVD):
         return self._predict(histories, rows, items).reshape(histories.n_users, -1)
 
     def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
-        residuals = np.asarray(histories.values - self.offsets_[histories.items], np.float64)
-        state = self.factors_, self.offsets_, self.ridge_, self.k
-        return np.asarray(neighbour_predictions(histories, residuals, *state, rows, items))
+        return neighbour_predictions(self.at_home, histories, self.k, rows, items)

@@ -36,7 +36,12 @@ BITS = {1: (8, 22), 2: (9, 16)}
 """By norm: the grid of ratings in stars, and of users' weights, both in bits after the point. Finer
 grids would cost less rounding and not fit into 64 bits."""
 MOST_USERS = 1 << 19
+TILE = 64
+"""Matrices are turned over in tiles that fit the cache."""
 ASSUMES = ("the list of items and the rating scale are public",)
+
+
+Half = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -86,17 +91,20 @@ def fit_published(model: Any, ratings: Ratings) -> tuple[dict[str, Any], Guarant
         raise InputError(f"as_published takes at most {MOST_USERS:,} users; more could overflow")
     n, scale = ratings.n_items, ratings.scale
     assert scale is not None
-    check_memory(2 * n, 0)
+    check_memory(n, 0)
     planned = measurements(n, norm, model.unit)
 
-    def noisy(values: npt.NDArray[np.int64], which: int, one: float) -> Floats:
-        """Values in units of `one`, with noise for their share of θ."""
+    def released(values: npt.NDArray[np.int64], which: int, one: float) -> npt.NDArray[np.int64]:
+        """Values in units of `one`, with noise for their share of θ, in place."""
         if theta is not None:
             seed = derived(model.seed, "measurement", which)
             size = planned[which].stated * one / (theta * SHARES[which])
             add = add_integer_gaussian if norm == 2 else add_discrete_laplace
             add(values, size, seed=seed)
-        return values / one
+        return values
+
+    def noisy(values: npt.NDArray[np.int64], which: int, one: float) -> Floats:
+        return released(values, which, one) / one
 
     star = scale.star
     bits, weight_bits = BITS[norm]
@@ -123,11 +131,16 @@ def fit_published(model: Any, ratings: Ratings) -> tuple[dict[str, Any], Guarant
 
     pair_weights = weights**2 >> weight_bits if model.unit == "user" else weights
     residuals = _centred(ratings.indptr, steps - levels[ratings.items], int(CLAMP * grid))
-    sums_of_pairs = _outer(ratings.indptr, ratings.items, residuals, pair_weights, n)
-    cov = noisy(sums_of_pairs, 4, grid * grid * weight_one)
     ones = np.ones(len(ratings), np.int64)
-    weight = noisy(_outer(ratings.indptr, ratings.items, ones, pair_weights, n), 5, weight_one)
-    factors = _cleaned((cov + cov.T) / 2, (weight + weight.T) / 2, item_counts)
+    halves = []  # the mean of both halves of either matrix, one after the other for memory's sake
+    for which, values, one in (
+        (4, residuals, grid * grid * weight_one),
+        (5, ones, weight_one),
+    ):
+        sums_of_pairs = _outer(ratings.indptr, ratings.items, values, pair_weights, n)
+        halves.append(_half(released(sums_of_pairs, which, one), one))
+        del sums_of_pairs
+    factors = _cleaned(*halves, item_counts)
     columns = np.column_stack([np.full(n, sqrt(RIDGE / BETA_USER)), factors]) * star
     state = {
         "offsets_": scale.low + (means - 1) * star,
@@ -164,18 +177,61 @@ def _parts_of(one: float, sizes: Floats) -> npt.NDArray[np.int64]:
     return np.floor(one / sizes * (1 - 2**-50)).astype(np.int64)
 
 
-def _cleaned(cov: Floats, weight: Floats, counts: Floats) -> Floats:
-    """Section 4.6: shrink to the average, scale by the counts, rank k, scale back; as factors."""
-    n = len(cov)
-    off = ~np.eye(n, dtype=bool)
-    out = np.empty_like(cov)
-    for part in (off, ~off):
-        mean_cov, mean_weight = cov[part].mean(), max(weight[part].mean(), 1e-9)
-        held = np.maximum(weight[part], 0) + SHRINK * mean_weight
-        out[part] = (cov[part] + SHRINK * mean_cov) / held
+def _cleaned(cov: Half, weight: Half, counts: Floats) -> Floats:
+    """Section 4.6: shrink to the average, scale by the counts, rank k, scale back; as factors.
+
+    Both matrices come as the half up to their diagonals, row after row; so does what is shrunk.
+    """
+    n = len(counts)
+    diagonal = np.arange(n, dtype=np.int64) * (np.arange(n) + 3) // 2
     root = np.sqrt(np.maximum(counts, 1.0))
-    values, vectors = leading_eigenpairs(out * root[:, None] * root, RANK)
+    own = _shrunk(cov[diagonal], weight[diagonal])
+    off = [
+        part.sum(dtype=np.float64) - part[diagonal].sum(dtype=np.float64) for part in (cov, weight)
+    ]
+    means = [total / max(len(cov) - n, 1) for total in off]
+    matrix = _scaled(cov, weight, means[0], max(means[1], 1e-9), root.astype(np.float32))
+    np.fill_diagonal(matrix, own * root**2)
+    values, vectors = leading_eigenpairs(matrix, RANK)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0)) / root[:, None])
+
+
+def _shrunk(cov: Half, weight: Half) -> Floats:
+    mean_cov, mean_weight = cov.mean(dtype=np.float64), max(weight.mean(dtype=np.float64), 1e-9)
+    held = np.maximum(weight, 0) + SHRINK * mean_weight
+    return np.asarray((cov + SHRINK * mean_cov) / held, np.float64)
+
+
+@numba.njit(cache=True, nogil=True)
+def _scaled(
+    cov: Half, weight: Half, mean_cov: float, mean_weight: float, root: Half
+) -> npt.NDArray[np.float32]:
+    """The whole matrix, shrunk and scaled, but for its diagonal."""
+    n = len(root)
+    out = np.zeros((n, n), np.float32)
+    for top in range(0, n, TILE):
+        for left in range(0, top + 1, TILE):
+            for i in range(top, min(top + TILE, n)):
+                for j in range(left, min(left + TILE, i)):
+                    at = i * (i + 1) // 2 + j
+                    held = max(weight[at], np.float32(0)) + SHRINK * mean_weight
+                    value = (cov[at] + SHRINK * mean_cov) / held * root[i] * root[j]
+                    out[i, j] = value
+                    out[j, i] = value
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _half(values: npt.NDArray[np.int64], one: float) -> Half:
+    """The mean of a matrix and its transpose, up to the diagonal, row after row."""
+    n = len(values)
+    out = np.empty(n * (n + 1) // 2, np.float32)
+    for top in range(0, n, TILE):
+        for left in range(0, top + 1, TILE):
+            for i in range(top, min(top + TILE, n)):
+                for j in range(left, min(left + TILE, i + 1)):
+                    out[i * (i + 1) // 2 + j] = (values[i, j] + values[j, i]) / (2 * one)
+    return out
 
 
 @numba.njit(cache=True, nogil=True)
@@ -210,7 +266,9 @@ def _outer(
             times = weights[user] * values[a]
             for b in range(indptr[user], a + 1):
                 out[items[a], items[b]] += times * values[b]
-    for i in range(n):
-        for j in range(i):
-            out[j, i] = out[i, j]
+    for top in range(0, n, TILE):
+        for left in range(0, top + 1, TILE):
+            for i in range(top, min(top + TILE, n)):
+                for j in range(left, min(left + TILE, i)):
+                    out[j, i] = out[i, j]
     return out

@@ -1,0 +1,177 @@
+"""Item means from sums, counts and what is publicly known: the one estimate, with noise or without.
+
+Everything here is post-processing of sums: where those were released, it costs no privacy. Ratings
+are in stars from the middle of their scale, from -2 to 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+WITHIN = 0.9
+"""The variance of one rating about its item's mean, before anything is known of it."""
+BETWEEN, ITEMS_IMAGINED = 0.2, 50.0
+"""The variance of item means over that of ratings, before any ratings, and for how many well-known
+items that counts."""
+FEATURE_SPREADS = (0.001, 0.003, 0.01, 0.03, 0.1)
+"""Prior variances of a feature's effect on item means to choose from, by their evidence."""
+COUNTS, ROUNDS = 40, 20
+ITEMS_AT_ONCE = 1 << 15
+
+
+@dataclass(frozen=True)
+class ItemSums:
+    """Items' sums of ratings D, their counts N, and the noise on both.
+
+    D ~ Normal(N·b, N·s²·`per_count` + `variance`) for an item of mean b whose ratings have the
+    variance s². N carries noise of standard deviation `noise`: that of two Laplace draws added
+    where it has `tails`, else Gaussian.
+    """
+
+    sums: Floats
+    counts: Floats
+    variance: Floats
+    noise: Floats
+    per_count: float = 1.0
+    tails: bool = False
+
+    def __add__(self, other: ItemSums) -> ItemSums:
+        """Two measurements of the same sums as one, weighted by how little noise they have."""
+        own = other.noise**2 / (self.noise**2 + other.noise**2)
+        return ItemSums(
+            own * self.sums + (1 - own) * other.sums,
+            own * self.counts + (1 - own) * other.counts,
+            own**2 * self.variance + (1 - own) ** 2 * other.variance,
+            np.sqrt(own) * self.noise,
+            other.per_count,
+            other.tails,
+        )
+
+    @property
+    def exact(self) -> bool:
+        return not self.noise.any()
+
+
+@dataclass(frozen=True)
+class ItemEstimates:
+    """Item means as far as they are told, and what is left open.
+
+    `means` are expected means, `doubt` how much of each is prior for want of ratings, from 0 to 1,
+    `variance` what is left open; `usual` is the mean of what was expected before any ratings.
+    """
+
+    means: Floats
+    doubt: Floats
+    variance: Floats
+    usual: float
+
+
+@dataclass(frozen=True)
+class _Beliefs:
+    """P(n) of the counts, the items' prior means, and the variances within and between items."""
+
+    counts: Floats
+    shares: Floats
+    prior: Floats
+    within: float
+    between: float
+
+    def about(self, found: ItemSums, part: slice) -> tuple[Floats, Floats, Floats, Floats]:
+        """For each item of a part and each n: P(n), n, b less its prior, how much n would tell."""
+        sums, noise = found.sums[part, None], found.noise[part, None]
+        n = found.counts[part, None] if found.exact else self.counts[None, :]
+        variance = n**2 * self.between + n * self.within * found.per_count
+        variance = np.maximum(variance + found.variance[part, None], 1e-9)
+        off = sums - n * self.prior[part, None]
+        shift, clear = self.between * n / variance * off, n**2 * self.between / variance
+        if found.exact:
+            return np.ones_like(n), n, shift, clear
+        apart = np.abs(found.counts[part, None] - n) / noise
+        # the density of two Laplace draws added, whose scale is half their deviation
+        log = np.log1p(2 * apart) - 2 * apart if found.tails else -0.5 * apart**2
+        log += np.log(self.shares + 1e-300) - 0.5 * (off**2 / variance + np.log(variance))
+        chance = np.exp(log - log.max(axis=1, keepdims=True))
+        return chance / chance.sum(axis=1, keepdims=True), n, shift, clear
+
+
+def item_estimates(
+    found: ItemSums, features: Any, *, centre: float, within: float = WITHIN
+) -> ItemEstimates:
+    """Posterior means of items, under a prior by their public features that the sums tell.
+
+    An item's mean is b ~ Normal(x·β, τ²) with its features x, of which the first is 1. Its true
+    count n is one of some 40 with shares π. EM finds π and τ², a ridge regression of the means,
+    weighted by what is known of each, finds β, and each answer is averaged over the counts the item
+    may have, so that noise alone is never taken for an opinion.
+    """
+    items = len(found.sums)
+    largest = max(float(found.counts.max()), 4.0 * found.per_count)
+    counts = np.geomspace(found.per_count, largest, COUNTS)
+    counts = np.concatenate([[0.0], counts if found.per_count != 1 else np.unique(np.rint(counts))])
+    shares = (1 + counts / found.per_count) ** -2.0  # most have few, until the sums say otherwise
+    beliefs = _Beliefs(
+        counts, shares / shares.sum(), np.full(items, centre), within, BETWEEN * within
+    )
+    parts = [slice(at, at + ITEMS_AT_ONCE) for at in range(0, items, ITEMS_AT_ONCE)]
+    weight, level = np.empty(items), np.empty(items)
+    spread: float | None = None
+    for turn in range(ROUNDS):
+        kept, known, square = np.zeros(len(counts)), 0.0, 0.0
+        for part in parts:
+            chance, n, shift, clear = beliefs.about(found, part)
+            kept += 0 if found.exact else chance.sum(axis=0)
+            told = chance * clear / beliefs.between
+            weight[part] = told.sum(axis=1)
+            level[part] = (told / np.maximum(n, 1e-9)).sum(axis=1) * found.sums[part]
+            known += float((chance * clear).sum())
+            square += float((chance * clear * (shift**2 + beliefs.between * (1 - clear))).sum())
+        if turn % 5 == 0:
+            spread = None  # choose it anew
+        prior, spread = _regression(features, weight, level, centre, beliefs.between, spread)
+        between = (square + ITEMS_IMAGINED * BETWEEN * within) / (known + ITEMS_IMAGINED)
+        beliefs = _Beliefs(
+            counts, beliefs.shares if found.exact else kept / items, prior, within, between
+        )
+    means, doubt, variance = (np.empty(items) for _ in range(3))
+    for part in parts:
+        chance, _, shift, clear = beliefs.about(found, part)
+        off = (chance * shift).sum(axis=1)
+        means[part] = np.clip(beliefs.prior[part] + off, -2, 2)
+        doubt[part] = (chance * (1 - clear)).sum(axis=1)
+        left = beliefs.between * doubt[part] + (chance * shift**2).sum(axis=1) - off**2
+        variance[part] = np.maximum(left, 0)
+    return ItemEstimates(means, doubt, variance, float(beliefs.prior.mean()))
+
+
+def _regression(
+    features: Any, weight: Floats, level: Floats, centre: float, between: float,
+    spread: float | None,
+) -> tuple[Floats, float]:  # fmt: skip
+    """x·β for every item, by the prior variance of features that has the most evidence.
+
+    `level` is weight times mean. The first feature, which all items have, counts as known from
+    five items before any ratings; the others are expected to have no effect.
+    """
+    from scipy.linalg import cho_factor, cho_solve
+
+    width = features.shape[1]
+    matrix = np.asarray((features.T @ (features * weight[:, None])).toarray(), np.float64)
+    right = np.asarray(features.T @ (level - weight * centre), np.float64)
+    best: tuple[float, Floats, float] | None = None
+    for tried in FEATURE_SPREADS if spread is None else (spread,):
+        penalty = np.full(width, 1 / tried)
+        penalty[0] = 50 / between
+        factor = cho_factor(matrix + np.diag(penalty))
+        effects = cho_solve(factor, right)
+        evidence = 0.5 * float(right @ effects) - float(np.log(np.diag(factor[0])).sum())
+        evidence += 0.5 * float(np.log(penalty).sum())
+        if best is None or evidence > best[0]:
+            best = evidence, effects, tried
+    assert best is not None
+    return np.clip(centre + features @ best[1], -2, 2), best[2]
