@@ -132,15 +132,13 @@ def fit_published(model: Any, ratings: Ratings) -> tuple[dict[str, Any], Guarant
     pair_weights = weights**2 >> weight_bits if model.unit == "user" else weights
     residuals = _centred(ratings.indptr, steps - levels[ratings.items], int(CLAMP * grid))
     ones = np.ones(len(ratings), np.int64)
-    halves = []  # the mean of both halves of either matrix, one after the other for memory's sake
-    for which, values, one in (
-        (4, residuals, grid * grid * weight_one),
-        (5, ones, weight_one),
-    ):
-        sums_of_pairs = _outer(ratings.indptr, ratings.items, values, pair_weights, n)
-        halves.append(_half(released(sums_of_pairs, which, one), one))
-        del sums_of_pairs
-    factors = _cleaned(*halves, item_counts)
+
+    def half(values: npt.NDArray[np.int64], which: int, one: float) -> Half:
+        whole = _outer(ratings.indptr, ratings.items, values, pair_weights, n)
+        return np.asarray(_half(released(whole, which, one), one), np.float32)
+
+    cov = half(residuals, 4, grid * grid * weight_one)
+    factors = _cleaned(cov, half(ones, 5, weight_one), item_counts)
     columns = np.column_stack([np.full(n, sqrt(RIDGE / BETA_USER)), factors]) * star
     state = {
         "offsets_": scale.low + (means - 1) * star,
