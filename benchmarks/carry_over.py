@@ -19,6 +19,7 @@ something does not hold.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import statistics
@@ -73,7 +74,9 @@ def measured(data: Dataset, seeds: int) -> Iterator[dict[str, Any]]:
         draws = range(seeds) if "epsilon" in settings else [0]
         found = []
         for seed in draws:
-            model = make_model(method, **settings | ({"seed": seed} if "epsilon" in settings else {}))
+            model = make_model(
+                method, **settings | ({"seed": seed} if "epsilon" in settings else {})
+            )
             metrics, _ = evaluate_rating(model, train, test, catalogue=data.catalogue)
             found.append(metrics["rmse"])
         return found
@@ -111,7 +114,7 @@ def broken(lines: list[dict[str, Any]]) -> Iterator[str]:
                 own = mean[data, "covariance-svd", unit, epsilon]
                 if own > plain["user mean"]:
                     yield f"{data}, {unit}, ε = {epsilon:g}: {own:.4f} is worse than the user mean"
-            for less, more in zip(EPSILONS, EPSILONS[1:], strict=False):
+            for less, more in itertools.pairwise(EPSILONS):
                 both = [by[data, "covariance-svd", unit, epsilon] for epsilon in (less, more)]
                 if rises(*both):
                     yield f"{data}, {unit}: the error rises from ε = {less:g} to {more:g}"
