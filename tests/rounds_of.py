@@ -42,7 +42,7 @@ def vector(rng: np.random.Generator, given: Parameters) -> Any:
 
 
 def open_round(leader: Any, helper: Any, **changes: Any) -> Announcement:
-    return leader.start(parameters(**changes), helper).announcement
+    return leader.start(parameters(**changes), PUBLISHED, helper).announcement
 
 
 def send(leader: Any, announcement: Announcement, value: Any) -> Report:

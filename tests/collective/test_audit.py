@@ -16,7 +16,7 @@ from scipy.stats import beta, norm
 from epicrec.collective.keys import opener
 from epicrec.collective.shares import make_report, open_share
 from epicrec.collective.simulation import two_servers
-from rounds_of import parameters
+from rounds_of import PUBLISHED, parameters
 
 RUNS = 2000
 SHARES = (Fraction(7, 100), Fraction(18, 100), Fraction(75, 100))
@@ -45,7 +45,7 @@ def views(shares, runs, leader, helper):
     servers = {"leader": leader, "helper": helper}
     for number, share in enumerate(shares):
         given = parameters(length=runs, mu=MU, share=share, round=number)
-        announcement = leader.start(given, helper).announcement
+        announcement = leader.start(given, PUBLISHED, helper).announcement
         keys = {role: opener(servers[role].store.book.key("films", number)) for role in servers}
         known = {role: np.zeros(runs, given.word) for role in servers}
         for victim in range(runs):

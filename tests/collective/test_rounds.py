@@ -14,10 +14,10 @@ from epicrec.collective.keys import new_signing_key, verifying_key
 from epicrec.collective.leader import Leader
 from epicrec.collective.refusals import Refusal
 from epicrec.collective.results import Result
-from epicrec.collective.rounds import MemoryBook, MemoryStore
+from epicrec.collective.rounds import MemoryBook, MemoryStore, Round
 from epicrec.collective.shares import make_report
 from epicrec.collective.simulation import released, seeded, simulate, two_servers
-from rounds_of import DELTA, open_round, parameters, send, vector
+from rounds_of import DELTA, PUBLISHED, open_round, parameters, send, vector
 
 ZEROS = np.zeros(20, np.int64)
 
@@ -89,7 +89,7 @@ def test_at_the_greatest_bounds_of_all_the_sum_is_still_right():
 
 def test_results_are_checked_by_both_signatures():
     leader, helper = two_servers()
-    result = simulate(parameters(), [ZEROS] * 5, leader, helper)
+    result = simulate(parameters(), PUBLISHED, [ZEROS] * 5, leader, helper)
     keys = helper.other_key, leader.other_key
     again = Result.from_encoded(result.encoded())
     again.check(*keys)
@@ -112,8 +112,8 @@ def test_each_server_adds_the_whole_noise_and_its_own():
     leader, helper = two_servers()
     given = parameters(length=size, most=3)
     x = np.zeros(size, np.int64)
-    result = simulate(given, [x, x], leader, helper)
-    again = simulate(parameters(length=size, most=3, round=1), [x, x], leader, helper)
+    result = simulate(given, PUBLISHED, [x, x], leader, helper)
+    again = simulate(parameters(length=size, most=3, round=1), PUBLISHED, [x, x], leader, helper)
     for found in (result, again):  # the shares of zeros cancel: what is left is noise
         assert np.std(found.total / given.sigma) == pytest.approx(np.sqrt(2), rel=0.05)
     assert abs(np.corrcoef(result.total, again.total)[0, 1]) < 0.05
@@ -124,7 +124,7 @@ def test_what_a_server_shows_has_its_own_whole_noise(role):
     """With nobody in it, a share is the noise alone."""
     leader, helper = two_servers()
     given = parameters(length=100_000)
-    simulate(given, [], leader, helper)
+    simulate(given, PUBLISHED, [], leader, helper)
     found = {"leader": leader, "helper": helper}[role].round("films", 0)
     shown = np.frombuffer(found.share, "<i8") / given.sigma
     assert np.std(shown) == pytest.approx(1, rel=0.05)
@@ -235,7 +235,7 @@ def test_after_an_abort_the_reports_are_lost():
     refused("stepMismatch", helper.aggregate, job([report]))
     refused("stepMismatch", leader.collect, "films", 0, helper)
     refused("reportTooLate", leader.upload, "films", 0, report)
-    refused("outdatedConfig", leader.start, parameters(mu=0.4), helper)
+    refused("outdatedConfig", leader.start, parameters(mu=0.4), PUBLISHED, helper)
 
 
 def test_an_abort_after_adding_up_does_not_allow_another_list():
@@ -273,7 +273,7 @@ def _begin(leader, given):
 
 def test_keys_are_gone_after_collection():
     leader, helper = two_servers()
-    simulate(parameters(), [ZEROS], leader, helper)
+    simulate(parameters(), PUBLISHED, [ZEROS], leader, helper)
     for server in (leader, helper):
         assert not server.store.book.keys
         assert not server.store.book.inbox
@@ -285,7 +285,7 @@ def test_keys_are_gone_after_collection():
 def test_a_helper_opens_rounds_for_its_leader_only():
     leader, helper = two_servers()
     stranger = Leader(MemoryStore(), new_signing_key(), leader.other_key)
-    refused("invalidMessage", stranger.start, parameters(), helper)
+    refused("invalidMessage", stranger.start, parameters(), PUBLISHED, helper)
 
 
 def test_one_operator_with_one_key_is_refused():
@@ -348,15 +348,53 @@ def test_steps_out_of_turn_and_unknown_rounds_are_refused():
     refused("invalidMessage", helper.aggregate, encode("films", "0"))
     refused("invalidMessage", helper.reveal, encode("films", 0, b"", b""))
     announcement = open_round(leader, helper, round=4)
-    refused("outdatedConfig", leader.start, parameters(round=3), helper)
+    refused("outdatedConfig", leader.start, parameters(round=3), PUBLISHED, helper)
     report = send(leader, announcement, ZEROS)
-    forged = type(report)(report.id, report.leader, b"other")
+    forged = type(report)(report.id, report.leader, bytes(len(report.helper)))
     refused("reportRejected", leader.upload, "films", 4, forged)
     leader.upload("films", 4, report)
     result = leader.collect("films", 4, helper)
     assert result.people == 1
     assert leader.collect("films", 4, helper).encoded() == result.encoded()
     refused("stepMismatch", leader.abort, encode("films", 4))
+
+
+def test_a_token_admits_one_report_a_round():
+    leader, helper = two_servers()
+    announcement = open_round(leader, helper)
+    one, other = (make_report(announcement, ZEROS) for _ in range(2))
+    leader.upload("films", 0, one, b"token")
+    leader.upload("films", 0, one, b"token")
+    refused("reportRejected", leader.upload, "films", 0, other, b"token")
+    leader.upload("films", 0, other, b"another")
+    assert leader.collect("films", 0, helper).people == 2
+
+
+def test_a_report_of_another_length_is_not_stored():
+    leader, helper = two_servers()
+    report = make_report(open_round(leader, helper), ZEROS)
+    for wrong in (
+        type(report)(report.id, report.leader + b"x", report.helper),
+        type(report)(report.id, report.leader, report.helper[:-1]),
+    ):
+        refused("reportRejected", leader.upload, "films", 0, wrong)
+
+
+def test_a_round_is_read_back_as_it_was_written():
+    leader, helper = two_servers()
+    announcement = open_round(leader, helper)
+    states = [leader.round("films", 0), helper.round("films", 0)]
+    send(leader, announcement, ZEROS)
+    leader.collect("films", 0, helper)
+    states += [leader.round("films", 0), helper.round("films", 0)]
+    helper.begin(_begin(leader, parameters(round=1)))
+    states.append(
+        Leader(MemoryStore(), new_signing_key(), leader.other_key)._new_round(
+            MemoryBook(), parameters()
+        )
+    )
+    for state in states:
+        assert Round.from_encoded(state.encoded()) == state
 
 
 def test_a_start_that_was_cut_short_goes_on():
@@ -369,8 +407,11 @@ def test_a_start_that_was_cut_short_goes_on():
 
     dead = Dead()
     with pytest.raises(ConnectionError):
-        leader.start(parameters(), dead)
-    assert leader.start(parameters(), helper).announcement.leader == leader.round("films", 0).own
+        leader.start(parameters(), PUBLISHED, dead)
+    assert (
+        leader.start(parameters(), PUBLISHED, helper).announcement.leader
+        == leader.round("films", 0).own
+    )
     assert helper.begin(dead.heard) == helper.begin(dead.heard)
 
 

@@ -132,6 +132,10 @@ def serve(
     train_from: Annotated[
         str | None, typer.Option(help="Publish an item model from this rating set, or 'store'.")
     ] = None,
+    role: Annotated[
+        str | None,
+        typer.Option(help="'leader' or 'helper' of a common model; docs/collective.md."),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Try everything a start needs, then exit.")
     ] = False,
@@ -153,7 +157,7 @@ def serve(
     result = run(
         config, check=check, backup=backup, restore=restore, purge=purge, data=data,
         database=database, catalogue=catalogue, host=host, port=port, http=http or None,
-        train_from=train_from,
+        train_from=train_from, role=role,
     )  # fmt: skip
     show(result, as_json, lambda: print_figures(result))
 

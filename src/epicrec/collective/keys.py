@@ -26,6 +26,8 @@ from epicrec.collective.refusals import Refusal
 
 SUITE = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 """Post-quantum and classical: what is sealed today is not opened by the computers to come."""
+SEALING = 1136
+"""By how many bytes a sealed message is longer."""
 _LATTICE = 1184
 _SEED = 64
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from typing import Protocol
 
@@ -13,7 +14,7 @@ from epicrec.collective.parameters import Parameters
 from epicrec.collective.refusals import Refusal
 from epicrec.collective.results import Result
 from epicrec.collective.rounds import Round
-from epicrec.collective.shares import Report
+from epicrec.collective.shares import Report, sealed_sizes
 
 
 class HelperLink(Protocol):
@@ -31,12 +32,14 @@ class Leader(Aggregator):
 
     role = "leader"
 
-    def start(self, parameters: Parameters, helper: HelperLink) -> Round:
+    def start(self, parameters: Parameters, published: bytes, helper: HelperLink) -> Round:
         """Open a round with the helper. After a crash the same call goes on with it."""
+        if hashlib.sha256(published).digest() != parameters.basis:
+            raise Refusal("outdatedConfig", "what is published is not what the parameters say")
         with self.store.transaction() as book:
             found = book.round(parameters.task, parameters.round)
             if found is None:
-                found = self._new_round(book, parameters)
+                found = replace(self._new_round(book, parameters), published=published)
                 book.keep(found)
             elif found.parameters != parameters:
                 raise Refusal("outdatedConfig", "this round was opened with other parameters")
@@ -51,12 +54,19 @@ class Leader(Aggregator):
                 book.keep(found)
         return found
 
-    def upload(self, task: str, number: int, report: Report) -> None:
-        """Take a report; the same once more is as if it had come once."""
+    def upload(self, task: str, number: int, report: Report, token: bytes = b"") -> None:
+        """Take a report; the same once more is as if it had come once.
+
+        A `token` admits one report a round; without one, reports are taken from anybody.
+        """
         with self.store.transaction() as book:
             found = found_in(book, task, number)
             if found.state != "open":
                 raise Refusal("reportTooLate", f"round {number} takes no more reports")
+            if (len(report.leader), len(report.helper)) != sealed_sizes(found.parameters):
+                raise Refusal("reportRejected", "a report of this round has another length")
+            if not book.admit(task, number, token or report.id, report.id):
+                raise Refusal("reportRejected", "this device sent another report for this round")
             before = book.report(task, number, report.id)
             if before == report:
                 return

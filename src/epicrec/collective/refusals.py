@@ -19,6 +19,10 @@ Kind = Literal[
 ]
 
 
+PROBLEM = "urn:ietf:params:ppm:dap:error:"
+"""Before a kind, the type of a problem document."""
+
+
 class Refusal(EpicrecError):
     """Something was asked that the protocol does not allow; `kind` is its name."""
 

@@ -7,12 +7,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import RLock
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
+from epicrec.collective.encoding import decode, encode
 from epicrec.collective.keys import SignedKey
 from epicrec.collective.parameters import Parameters, Role
 from epicrec.collective.refusals import Refusal
-from epicrec.collective.shares import Announcement, Report
+from epicrec.collective.shares import ID, Announcement, Report
 
 State = Literal["opening", "open", "frozen", "collected", "finished", "aborted"]
 """In this order. From "frozen" on the reports are burnt; "collected" is with a noisy share."""
@@ -26,6 +27,8 @@ class Round:
     role: Role
     own: SignedKey
     state: State = "opening"
+    published: bytes = b""
+    """The leader's: what the statistic is computed with, as devices fetch it."""
     other: SignedKey | None = None
     ids: tuple[bytes, ...] = ()
     """The reports that count."""
@@ -48,6 +51,29 @@ class Round:
             raise Refusal("stepMismatch", "this round is not open yet")
         keys = (self.own, self.other) if self.role == "leader" else (self.other, self.own)
         return Announcement(self.parameters, *keys)
+
+    def encoded(self) -> bytes:
+        other = self.other or SignedKey(b"", b"")
+        return encode(
+            self.parameters.encoded(), self.role, self.own.public, self.own.signature, self.state,
+            self.published, other.public, other.signature, b"".join(self.ids), self.asked or b"",
+            self.share or b"", self.salt, self.theirs or b"", self.people, self.total or b"",
+            *self.signatures,
+        )  # fmt: skip
+
+    @classmethod
+    def from_encoded(cls, encoded: bytes) -> Self:
+        """Read what `encoded` wrote, in our own book."""
+        found: list[Any] = decode(encoded)
+        ids = found[8]
+        return cls(
+            parameters=Parameters.from_encoded(found[0]), role=found[1],
+            own=SignedKey(found[2], found[3]), state=found[4], published=found[5],
+            other=SignedKey(found[6], found[7]) if found[6] else None,
+            ids=tuple(ids[at : at + ID] for at in range(0, len(ids), ID)), asked=found[9] or None,
+            share=found[10] or None, salt=found[11], theirs=found[12] or None, people=found[13],
+            total=found[14] or None, signatures=tuple(found[15:]),
+        )  # fmt: skip
 
 
 class Book(Protocol):
@@ -79,6 +105,9 @@ class Book(Protocol):
 
     def count(self, task: str, number: int) -> int: ...
 
+    def admit(self, task: str, number: int, token: bytes, report_id: bytes) -> bool:
+        """Use an admission token; False where another report of the round was sent with it."""
+
 
 class Store(Protocol):
     """Holds the book. A transaction is whole or not at all, and there is one at a time."""
@@ -94,6 +123,7 @@ class MemoryBook:
         self.used: set[bytes] = set()
         self.keys: dict[tuple[str, int], bytes] = {}
         self.inbox: dict[tuple[str, int], dict[bytes, Report]] = {}
+        self.admitted: dict[tuple[str, int, bytes], bytes] = {}
         self.undo: list[Callable[[], object]] = []
 
     def round(self, task: str, number: int) -> Round | None:
@@ -136,6 +166,11 @@ class MemoryBook:
 
     def count(self, task: str, number: int) -> int:
         return len(self.inbox.get((task, number), {}))
+
+    def admit(self, task: str, number: int, token: bytes, report_id: bytes) -> bool:
+        if (task, number, token) not in self.admitted:
+            self._put(self.admitted, (task, number, token), report_id)
+        return self.admitted[task, number, token] == report_id
 
     def _put(self, place: dict[Any, Any], name: Any, value: Any) -> None:
         back = partial(place.__setitem__, name, place.get(name))

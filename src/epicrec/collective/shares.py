@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hpke import MLKEM768X25519PrivateKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from epicrec.collective.encoding import VERSION, byte_fields, encode
-from epicrec.collective.keys import SignedKey, fingerprint, seal, unseal
+from epicrec.collective.keys import SEALING, SignedKey, fingerprint, seal, unseal
 from epicrec.collective.parameters import Parameters, Role
 from epicrec.collective.refusals import Refusal
 
@@ -99,6 +99,11 @@ def make_report(announcement: Announcement, vector: Integers) -> Report:
         ),
         seal(announcement.helper.public, seed, bound),
     )
+
+
+def sealed_sizes(parameters: Parameters) -> tuple[int, int]:
+    """How long the leader's and the helper's sealed share are, in bytes."""
+    return parameters.length * parameters.bits // 8 + SEALING, SEED + SEALING
 
 
 def allowed(parameters: Parameters, vector: Integers) -> Integers:

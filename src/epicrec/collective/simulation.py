@@ -32,12 +32,13 @@ def two_servers(seed: int | None = None) -> tuple[Leader, Helper]:
 
 def simulate(
     parameters: Parameters,
+    published: bytes,
     vectors: Iterable[Integers],
     leader: Leader,
     helper: Helper,
 ) -> Result:
     """A whole round over sealed shares, one vector a device."""
-    announcement = leader.start(parameters, helper).announcement
+    announcement = leader.start(parameters, published, helper).announcement
     for vector in vectors:
         sent = make_report(announcement, vector).encoded()
         leader.upload(parameters.task, parameters.round, Report.from_encoded(sent))

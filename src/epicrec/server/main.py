@@ -64,6 +64,12 @@ def run(settings: Settings) -> None:
 
         shown = fingerprint(Path(_certificate(settings)[0] or ""))
         print(f"its certificate's fingerprint (SHA-256) is {shown}", file=sys.stderr)
+    if settings.role:
+        from epicrec.collective.keys import verifying_key
+        from epicrec.server.collective import signing_key
+
+        own = verifying_key(signing_key(settings)).hex()
+        print(f"it is the {settings.role}; its signing key is {own}", file=sys.stderr)
     if not settings.http and not settings.certificate:
         print(f"clients trust {settings.folder / 'tls' / 'ca.pem'}", file=sys.stderr)
     server.run()

@@ -65,7 +65,18 @@ class Settings:
     limit_epsilon: float = 4.0  # what all published models together may cost
     limit_delta: float = 1e-5
 
+    # the common model that nobody sees a part of (docs/collective.md)
+    role: str = ""  # "leader" or "helper"; empty: neither
+    other_url: str = ""  # the leader's: where the helper is
+    other_certificate: str = ""  # a certificate (PEM) to trust for it instead of the system's
+    other_key: str = ""  # the other server's signing key, as its operator tells it
+    collective_body_limit: int = 256_000_000  # bytes of a report, or of a round's list
+
     def __post_init__(self) -> None:
+        if self.role not in ("", "leader", "helper"):
+            raise InputError(f"role is 'leader' or 'helper', not {self.role!r}")
+        if self.role == "leader" and not self.other_url:
+            raise InputError("a leader needs the helper's address; set other_url")
         if not 0 <= self.port <= 65535:
             raise InputError(f"port must lie between 0 and 65535, not {self.port}")
         if self.http and not is_loopback(self.host):

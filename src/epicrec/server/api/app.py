@@ -13,8 +13,9 @@ from fastapi.responses import JSONResponse
 
 from epicrec import wire
 from epicrec._version import __version__
+from epicrec.collective.refusals import Refusal
 from epicrec.errors import InputError
-from epicrec.server.api import feedback, items, operator, people, recommend
+from epicrec.server.api import collective, feedback, items, operator, people, recommend
 from epicrec.server.api.guard import Guard
 from epicrec.server.logs import event
 from epicrec.server.service import Service
@@ -69,7 +70,14 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(InputError, _unusable)
     app.add_exception_handler(BusyError, _busy)
-    app.add_middleware(Guard, metrics=service.metrics, body_limit=settings.body_limit)
+    larger = {}
+    if settings.role:
+        app.include_router(collective.ROUTERS[settings.role])
+        app.add_exception_handler(Refusal, collective.refused)
+        larger = dict.fromkeys(collective.LARGE, settings.collective_body_limit)
+    app.add_middleware(
+        Guard, metrics=service.metrics, body_limit=settings.body_limit, larger=larger
+    )
     return app
 
 

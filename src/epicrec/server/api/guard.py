@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -21,8 +22,12 @@ _HSTS = (b"strict-transport-security", b"max-age=31536000")
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, metrics: Metrics, body_limit: int) -> None:
-        self.app, self.metrics, self.body_limit = app, metrics, body_limit
+    """`larger` are limits of their own for paths that begin so."""
+
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, body_limit: int, larger: Mapping[str, int]
+    ) -> None:
+        self.app, self.metrics, self.body_limit, self.larger = app, metrics, body_limit, larger
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -46,9 +51,10 @@ class Guard:
 
         try:
             if scope["method"] not in ("GET", "HEAD"):
-                body = await self._body(scope, receive)
+                limit = self._limit(scope["path"])
+                body = await _body(scope, receive, limit)
                 if body is None:
-                    text = f"the body is larger than {self.body_limit:,} bytes; send less at a time"
+                    text = f"the body is larger than {limit:,} bytes; send less at a time"
                     await _refuse(sending, 413, text)
                     return
                 receive = _again(body, receive)
@@ -64,20 +70,25 @@ class Guard:
             self.metrics.answered(method, route, status, seconds)
             event("request", method=method, route=route, status=status, ms=round(1e3 * seconds, 2))
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
-        """The whole body, or None where it is too large."""
-        for name, value in scope["headers"]:
-            if name == b"content-length" and int(value) > self.body_limit:
-                return None
-        body = b""
-        more = True
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > self.body_limit:
-                return None
-        return body
+    def _limit(self, path: str) -> int:
+        own = [limit for start, limit in self.larger.items() if path.startswith(start)]
+        return max([self.body_limit, *own])
+
+
+async def _body(scope: Scope, receive: Receive, limit: int) -> bytes | None:
+    """The whole body, or None where it is too large."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and int(value) > limit:
+            return None
+    body = bytearray()
+    more = True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > limit:
+            return None
+    return bytes(body)
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

@@ -11,12 +11,12 @@ from epicrec.errors import InputError
 from epicrec.server.rights import close_folder
 from epicrec.server.settings import Settings
 from epicrec.server.store.database import Database
-from epicrec.server.store.schema import metadata, users
+from epicrec.server.store.schema import NOT_IN_BACKUPS, metadata, users
 
 _ROWS = 20_000
 _LEDGER = "ledger.jsonl"
 _SPENT = (_LEDGER, "published")  # what was published, and what it cost
-_FILES = (*_SPENT, "admin.key", "models")
+_FILES = (*_SPENT, "admin.key", "collective.key", "models")
 
 
 def back_up(settings: Settings, folder: Path) -> dict[str, int]:
@@ -81,7 +81,8 @@ def _copy(source_url: str, target_url: str) -> dict[str, int]:
                 raise InputError("the server to restore into has users; start with an empty one")
             for table in reversed(metadata.sorted_tables):
                 new.execute(table.delete())
-            for table in metadata.sorted_tables:
+            kept = [table for table in metadata.sorted_tables if table not in NOT_IN_BACKUPS]
+            for table in kept:
                 counts[table.name] = 0
                 found = old.execution_options(yield_per=_ROWS).execute(select(table))
                 for part in found.mappings().partitions():

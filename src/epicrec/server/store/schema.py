@@ -76,3 +76,56 @@ releases = Table(
     Column("rows", Integer, nullable=False),
     Column("guarantee", Text, nullable=False),  # JSON as stated by the client, or empty
 )
+
+
+# ---- the collective: what a leader or a helper remembers of its rounds ------------------------
+
+
+def _round_key() -> tuple[Column[str], Column[int]]:
+    return (
+        Column("task", Text, primary_key=True),
+        Column("number", Integer, primary_key=True, autoincrement=False),
+    )
+
+
+collective_rounds = Table(
+    "collective_rounds",
+    metadata,
+    *_round_key(),
+    Column("record", LargeBinary, nullable=False),
+)
+
+collective_keys = Table(
+    "collective_keys",
+    metadata,
+    *_round_key(),
+    Column("key", LargeBinary, nullable=False),
+)
+
+collective_burnt = Table(
+    "collective_burnt",
+    metadata,
+    Column("report_id", LargeBinary, primary_key=True),
+    sqlite_with_rowid=False,
+)
+
+collective_reports = Table(
+    "collective_reports",
+    metadata,
+    *_round_key(),
+    Column("report_id", LargeBinary, primary_key=True),
+    Column("leader", LargeBinary, nullable=False),
+    Column("helper", LargeBinary, nullable=False),
+)
+
+collective_admitted = Table(
+    "collective_admitted",
+    metadata,
+    *_round_key(),
+    Column("token", LargeBinary, primary_key=True),
+    Column("report_id", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+NOT_IN_BACKUPS = (collective_keys, collective_reports)
+"""A server that was restored cannot open what was sealed for the one before it."""
