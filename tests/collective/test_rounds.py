@@ -311,7 +311,8 @@ def test_shares_are_committed_to_before_either_is_shown():
         share, salt = byte_fields(helper.reveal(message))
         return encode((np.frombuffer(share, "<u8") + 1).tobytes(), salt)
 
-    refused("invalidMessage", leader.collect, "films", 0, Lying(reveal=another))
+    with pytest.raises(Refusal, match="committed"):
+        leader.collect("films", 0, Lying(reveal=another))
     refused("invalidMessage", leader.collect, "films", 0, Lying(confirm=lambda _: bytes(64)))
     assert leader.collect("films", 0, helper).people == 1
     assert report.id in victims(leader) & victims(helper)
@@ -336,7 +337,8 @@ def test_a_helper_signs_only_what_both_shares_open_to():
 
     task, number, share, salt, signature = decode(seen[0])
     moved = (np.frombuffer(share, "<u8") + 1).tobytes()
-    refused("invalidMessage", helper.confirm, encode(task, number, moved, salt, signature))
+    with pytest.raises(Refusal, match="committed"):
+        helper.confirm(encode(task, number, moved, salt, signature))
     refused("invalidMessage", helper.confirm, encode(task, number, share, salt, bytes(64)))
     assert helper.confirm(seen[0]) == result.helper
 
