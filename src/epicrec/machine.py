@@ -22,6 +22,11 @@ def free_memory() -> int | None:
                     return int(line.split()[1]) * 1024
     except OSError:
         pass  # not Linux
+    return all_memory()
+
+
+def all_memory() -> int | None:
+    """Bytes of memory there are, free or not; None where the system does not say."""
     if hasattr(os, "sysconf") and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import numpy as np
 
 from epicrec.data import Ratings
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback, Floats, Positions, Recommender
+from epicrec.privacy import Guarantee
 
 
 class Bias(Recommender):
@@ -39,13 +42,50 @@ class Bias(Recommender):
 
 
 class Popularity(Recommender):
-    """Items by how many people have them: `score_i = n_i`, the same for everyone."""
+    """Items by how many people have them: `score_i = n_i`, the same for everyone.
+
+    With an `epsilon` the counts are integer sums with Gaussian noise, proved (ε, δ)-differentially
+    private when one `unit` is added or removed: one item of a history, or a user with all of it. At
+    the user level each of a user's c items counts as 1/√c, so that a user counts as one in all.
+    """
 
     feedback: Feedback = "implicit"
+    status = "proved"
+    units = ("rating", "user")
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float = 1e-6,
+        unit: Literal["rating", "user"] = "rating",
+        seed: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+        self.seed = seed
+
     counts_: Floats
+    guarantee_: dict[str, Any] | None = None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        self._check_fitted()
+        return Guarantee.from_dict(self.guarantee_) if self.guarantee_ else Guarantee.none()
 
     def _fit(self, ratings: Ratings) -> None:
-        self.counts_ = ratings.item_counts.astype(np.float64)
+        from epicrec.engine.local import local
+        from epicrec.models.covariance.budget import Budget, check_budget
+        from epicrec.models.covariance.histories import release_counts
+
+        check_budget(self.epsilon, self.delta, self.unit)
+        if self.epsilon is None:
+            self.counts_, self.guarantee_ = ratings.item_counts.astype(np.float64), None
+            return
+        budget = Budget(self.epsilon, self.delta, self.unit, "gaussian", self.seed)
+        self.counts_ = release_counts(budget.bounded(ratings), budget, 1.0, local).counts
+        self.guarantee_, self.released_ = budget.guarantee().to_dict(), budget.spent
 
     def _scores(self, histories: Ratings) -> Floats:
         return np.broadcast_to(self.counts_, (histories.n_users, len(self.counts_)))

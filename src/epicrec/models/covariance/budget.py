@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Literal, Protocol
 
+import numpy as np
+
+from epicrec.data import Ratings
 from epicrec.engine import Integers
+from epicrec.errors import InputError
 from epicrec.models.covariance.statistics import MOST_USERS, Norm, Unit
 from epicrec.privacy import (
     Guarantee,
@@ -37,6 +41,23 @@ class Measured(Protocol):
 
     @property
     def what(self) -> str: ...
+
+
+def check_budget(epsilon: float | None, delta: float, unit: str, noise: str = "gaussian") -> None:
+    """Refuse a budget that means nothing; an ε of None is none at all."""
+    if epsilon is not None and not (epsilon > 0 and isfinite(epsilon)):
+        raise InputError(f"epsilon must be above 0 and finite, or None, got {epsilon}")
+    for name, value, choices in (
+        ("unit", unit, ("rating", "user")),
+        ("noise", noise, ("gaussian", "laplace")),
+    ):
+        if value not in choices:
+            raise InputError(f"{name} is {' or '.join(map(repr, choices))}, not {value!r}")
+    if noise == "gaussian" and not 0 < delta < 1:
+        raise InputError(
+            f"delta must lie between 0 and 1 for Gaussian noise, got {delta}; for a guarantee "
+            "without delta use covariance-svd with noise='laplace'"
+        )
 
 
 @dataclass(frozen=True)
@@ -69,6 +90,12 @@ class Budget:
     @property
     def norm(self) -> Norm:
         return 2 if self.noise == "gaussian" else 1
+
+    @staticmethod
+    def bounded(ratings: Ratings) -> Ratings:
+        """The users who take part: the first MOST_USERS of them, a public bound."""
+        few = ratings.n_users <= MOST_USERS
+        return ratings if few else ratings.users_at(np.arange(MOST_USERS))
 
     def spread(self, statistic: Measured, share: float) -> float:
         """The standard deviation of the noise for this share, but for rounding."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from epicrec.data import Ratings
 from epicrec.errors import InputError
-from epicrec.machine import free_memory
+from epicrec.machine import all_memory, free_memory
 from epicrec.progress import report
 from epicrec.threads import in_threads
 
@@ -31,6 +31,13 @@ def memory_needed(n_items: int, n_ratings: int) -> int:
     return 4 * n_items * (n_items - 1) + 4 * n_items**2 + 14 * n_ratings
 
 
+def fits(n_items: int) -> bool:
+    """Whether pairs of items leave half of this machine's memory free. It is asked before noise is
+    drawn, so it looks at public numbers only: not at the ratings, nor at what is free just now."""
+    there = all_memory()
+    return there is None or 2 * memory_needed(n_items, 0) <= there
+
+
 def check_memory(n_items: int, n_ratings: int) -> None:
     """Refuse what would not fit, before anything is computed."""
     needed = memory_needed(n_items, n_ratings)
@@ -39,8 +46,8 @@ def check_memory(n_items: int, n_ratings: int) -> None:
         raise InputError(
             f"the covariance of {n_items:,} items needs {needed / 2**30:.1f} GiB of memory and "
             f"{available / 2**30:.1f} GiB are free; keep fewer items (ratings.with_items(ids), the "
-            "ids chosen without looking at the ratings), use a larger machine, or use svd, which "
-            "needs no items × items matrix but is not private"
+            "ids chosen without looking at the ratings), use a larger machine, or learn from "
+            "histories (feedback='implicit'), which needs no items × items matrix"
         )
 
 

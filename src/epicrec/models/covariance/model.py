@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,13 @@ from epicrec.engine import Engine
 from epicrec.engine.local import local
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback, Floats, Positions
-from epicrec.models.covariance.budget import Budget, NoiseKind
+from epicrec.models.covariance.budget import Budget, NoiseKind, check_budget
+from epicrec.models.covariance.histories import release_histories
 from epicrec.models.covariance.kernel import check_memory
 from epicrec.models.covariance.neighbours import neighbour_predictions
 from epicrec.models.covariance.published import fit_published
 from epicrec.models.covariance.ratings import release_ratings
-from epicrec.models.covariance.release import release_histories
-from epicrec.models.covariance.statistics import MOST_USERS, Unit
+from epicrec.models.covariance.statistics import Unit
 from epicrec.models.exact import fit_ratings
 from epicrec.models.factors import FactorModel, fit_histories, most_factors
 from epicrec.models.features import item_features
@@ -96,12 +95,11 @@ class CovarianceSVD(FactorModel):
                 state = fit_ratings(ratings, k, features)
         else:
             budget = Budget(self.epsilon, self.delta, self.unit, self.noise, self.seed)
-            check_memory(ratings.n_items, len(ratings))
-            if ratings.n_users > MOST_USERS:
-                ratings = ratings.users_at(np.arange(MOST_USERS))
+            ratings = budget.bounded(ratings)
             if self.feedback == "implicit":
-                state = release_histories(ratings, budget, k, self.engine)
+                state = release_histories(ratings, budget, k, self.engine, catalogue)
             else:
+                check_memory(ratings.n_items, len(ratings))
                 state = release_ratings(ratings, features, budget, k, self.engine)
             promise = budget.guarantee()
             state["released_"] = budget.spent
@@ -111,23 +109,10 @@ class CovarianceSVD(FactorModel):
         self.guarantee_ = promise.to_dict()
 
     def _check(self) -> None:
-        epsilon, delta = self.epsilon, self.delta
-        if epsilon is not None and not (epsilon > 0 and isfinite(epsilon)):
-            raise InputError(f"epsilon must be above 0 and finite, or None, got {epsilon}")
-        for name, value, choices in (
-            ("unit", self.unit, ("rating", "user")),
-            ("noise", self.noise, ("gaussian", "laplace")),
-        ):
-            if value not in choices:
-                raise InputError(f"{name} is {' or '.join(map(repr, choices))}, not {value!r}")
-        if self.noise == "gaussian" and not 0 < delta < 1:
-            raise InputError(
-                f"delta must lie between 0 and 1 for Gaussian noise, got {delta}; for a guarantee "
-                "without delta use noise='laplace'"
-            )
+        check_budget(self.epsilon, self.delta, self.unit, self.noise)
         if self.theta is not None and not self.as_published:
             raise InputError("theta is the paper's parameter; it goes with as_published=True")
-        if self.theta is not None and epsilon is not None:
+        if self.theta is not None and self.epsilon is not None:
             raise InputError("theta and epsilon say the same thing twice; give one of them")
         if self.as_published and self.feedback == "implicit":
             raise InputError("the paper measures ratings, not histories; leave out as_published")

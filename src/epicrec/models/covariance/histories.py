@@ -1,0 +1,273 @@
+"""Private histories: counts of items first, then as much of what people share as they pay for.
+
+Everything after a measurement uses released and public numbers only (docs/histories.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Literal
+
+import numpy as np
+
+from epicrec.data import Catalogue, Ratings
+from epicrec.engine import Engine
+from epicrec.models.covariance.basis import Basis, features_of, popularity_weights
+from epicrec.models.covariance.budget import Budget
+from epicrec.models.covariance.kernel import check_memory, dense, fits
+from epicrec.models.covariance.statistics import STEPS, ItemEffects, PairSums
+from epicrec.models.covariance.tastes import (
+    DIRECTION_BITS,
+    ITEM_BITS,
+    TASTE_BITS,
+    WEIGHT_BITS,
+    ItemTastes,
+    TasteProducts,
+    in_integers,
+)
+from epicrec.models.factors import history_state
+from epicrec.models.spectrum import (
+    HISTORY_SAMPLING,
+    Floats,
+    Spectrum,
+    denoised,
+    history_factors,
+    leading_eigenpairs,
+)
+from epicrec.privacy import gaussian_mu
+
+Way = Literal["popularity", "tastes", "items", "pairs"]
+
+FIRST_LOOK, SECOND_LOOK = 0.1, 0.25
+"""Shares of the budget for counts; the second only where all the rest goes to tastes."""
+START = 0.2
+"""The share for tastes where the rest goes to items by taste."""
+LEAST_STRENGTH, LEAST_CLEAR = 40.0, 20.0
+"""Tastes are measured where people · μ is at least the first, and still at least the second when
+counts that drown in their noise reduce it."""
+ITEMS_PAY = 60.0
+"""Items by taste are measured where people · μ is this much times the root of how many items
+share the counts."""
+PAIRS_PAY = {"rating": 0.7, "user": 8.0}
+"""Pairs of items are measured where their second eigenvalue, as the counts foretell it, is this
+much times the edge of the noise; with Laplace noise, which is for pairs only, from the edge on."""
+TASTES, START_TASTES, PER_TASTE = 600, 150, 5.0
+"""So many directions of taste at most, alone or as a start, and one for each 5 people · μ."""
+ITEM_TASTES, PER_ITEM_TASTE, MOST_ITEM_TASTES = 40, 5.0, 200
+"""Items are measured in 40 directions; in more, up to 200, where their noise is small."""
+MOST_ENTRIES = 1 << 24
+"""But in no more than 40 where items × directions would exceed this."""
+SOFT = 0.3
+"""A direction weighs k/(k + SOFT·k₁) in scores, k being its cleaned eigenvalue, k₁ the first."""
+POPULAR = 0.6
+"""The weight of popularity beside that of the first direction of taste, 1/(1 + SOFT)."""
+UNEVEN = 1.35
+"""How far the sum of users' numbers of items exceeds that of users with equal histories."""
+SECOND_EIGENVALUE = 0.16
+"""Of what is watched together, the second eigenvalue over the first, which is popularity."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Noisy counts of items and number of people, with the noise's standard deviations.
+
+    At the user level a person counts as one in all: each of c items as 1/√c.
+    """
+
+    counts: Floats
+    spread: float
+    people: float
+    people_spread: float
+    share: float
+
+    def __add__(self, other: Look) -> Look:
+        """Both looks as one, weighted by their shares of the budget."""
+        share = self.share + other.share
+        own = self.share / share
+        return Look(
+            own * self.counts + (1 - own) * other.counts,
+            self.spread * sqrt(own),
+            own * self.people + (1 - own) * other.people,
+            self.people_spread * sqrt(own),
+            share,
+        )
+
+    @property
+    def total(self) -> float:
+        return max(float(self.counts.sum()), self.spread, 1.0)
+
+
+def release_histories(
+    ratings: Ratings, budget: Budget, k: int, engine: Engine, catalogue: Catalogue | None = None
+) -> dict[str, Any]:
+    """Counts, then what they say will pay: tastes, items by taste, pairs, or counts again."""
+    look = release_counts(ratings, budget, FIRST_LOOK, engine)
+    room = fits(ratings.n_items)
+    way = choose_way(budget, look, room=room)
+    note = ""
+    if not room and choose_way(budget, look, room=True) == "pairs":
+        note = f"the pairs of {ratings.n_items:,} items do not fit in memory, {way} had their share"
+    if way == "popularity":
+        look += release_counts(ratings, budget, 1 - FIRST_LOOK, engine, turn=1)
+        none = np.zeros((ratings.n_items, 0))
+        state = history_state(np.maximum(look.counts, 0.0), none, none)
+        note = note or (
+            f"these lists are popularity: about {max(round(look.people), 0):,} people and "
+            f"epsilon = {budget.epsilon:g} do not pay for more"
+        )
+    elif way == "pairs":
+        state = _pairs(ratings, budget, k, engine, look)
+    else:
+        if way == "tastes":
+            look += release_counts(ratings, budget, SECOND_LOOK, engine, turn=1)
+        state = _tastes(ratings, budget, engine, look, catalogue, by_item=way == "items")
+    return state | {"note_": note}
+
+
+def release_counts(
+    ratings: Ratings, budget: Budget, share: float, engine: Engine, *, turn: int = 0
+) -> Look:
+    """How many people have each item, and how many there are."""
+    n = ratings.n_items
+    levels = np.full(n, STEPS, np.int16) if budget.unit == "user" else None
+    statistic = ItemEffects(budget.unit, budget.norm, None, levels)
+    raw, noise = budget.measure(statistic, share, engine(statistic, ratings), turn=turn)
+    _, one, user, _ = statistic.per_unit
+    return Look(raw[:n] / one, noise / one, float(raw[n] / user), noise / user, share)
+
+
+def choose_way(budget: Budget, look: Look, *, room: bool) -> Way:
+    """What the rest of the budget is spent on; `room` is whether pairs of items fit in memory."""
+    clear = _pairs_clear(budget, look)
+    if budget.noise == "laplace":
+        return "pairs" if room and clear > 1 else "popularity"
+    if room and clear > PAIRS_PAY[budget.unit]:
+        return "pairs"
+    strength = _strength(budget, look)
+    noise = len(look.counts) * look.spread**2
+    known = float(look.counts @ look.counts) / noise - 1
+    if strength < LEAST_STRENGTH or strength * min(known, 1.0) < LEAST_CLEAR:
+        return "popularity"
+    return "items" if _per_item(budget, look) > ITEMS_PAY else "tastes"
+
+
+def _strength(budget: Budget, look: Look) -> float:
+    """People · μ: how a sum over people of length one compares with its noise."""
+    people = max(look.people - look.people_spread, 0.0)
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    return people * (mu if budget.unit == "user" else mu / sqrt(2))
+
+
+def _per_item(budget: Budget, look: Look) -> float:
+    """The same over the root of how many items there would be with equal counts."""
+    counts = denoised(look.counts, look.spread)
+    equal = counts.sum() ** 2 / max(float(counts @ counts), 1e-9)
+    return _strength(budget, look) / sqrt(max(equal, 1.0))
+
+
+def _pairs_clear(budget: Budget, look: Look) -> float:
+    """The second eigenvalue of pairs of items, as counts foretell it, over the noise's edge."""
+    n, total = len(look.counts), look.total
+    people = float(np.clip(look.people, total / n, total))
+    present = np.maximum(look.counts, 0.0)
+    pairs = PairSums(budget.unit, budget.norm, None, np.full(n, STEPS, np.int16))
+    sigma = budget.spread(pairs, 1 - look.share) / pairs.one
+    each = total / people  # the mean of √c at the user level, of c at the rating level
+    mass = UNEVEN * total * each if budget.unit == "user" else total * sqrt(each)
+    square = max(0.0, float(present @ present) - n * look.spread**2)
+    clear = square / max(float(present.sum()), 1e-9) ** 2
+    return SECOND_EIGENVALUE * mass * clear / (2 * sigma * sqrt(n))
+
+
+def _tastes(
+    ratings: Ratings,
+    budget: Budget,
+    engine: Engine,
+    look: Look,
+    catalogue: Catalogue | None,
+    *,
+    by_item: bool,
+) -> dict[str, Any]:
+    """Directions of taste in public features and, where they pay, which items go with them."""
+    counts, weights, popular = popularity_weights(denoised(look.counts, look.spread))
+    features = features_of(catalogue, ratings.item_ids, counts, own=not by_item)
+    share = START if by_item else 1 - look.share
+    wanted = _strength(budget, look) * sqrt(share) / PER_TASTE
+    wide = ITEM_TASTES
+    if by_item:
+        room = min(MOST_ITEM_TASTES, MOST_ENTRIES // len(counts))
+        wide = max(wide, min(room, int(_per_item(budget, look) / PER_ITEM_TASTE)))
+    most = max(START_TASTES, wide) if by_item else TASTES
+    basis = Basis.of(features, counts, popular, most=int(np.clip(wanted, 10, most)))
+    products = TasteProducts(
+        budget.unit,
+        in_integers(weights * basis.scales, WEIGHT_BITS),
+        basis.features,
+        in_integers(basis.apart, DIRECTION_BITS),
+    )
+    packed, noise = budget.measure(products, share, engine(products, ratings), turn=2)
+    sigma = noise / (5 << 2 * TASTE_BITS)
+    values, vectors = np.linalg.eigh(products.matrix(packed))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    kept = np.sqrt(np.maximum(np.maximum(values, 0) ** 2 - 2 * len(values) * sigma**2, 0))
+    if not by_item:
+        return _state(look, weights, popular, basis.times(vectors), kept)
+    directions = basis.times(vectors[:, :wide]) * np.sqrt(_soft(kept[:wide]))
+    directions -= np.outer(popular, popular @ directions)
+    items = ItemTastes(
+        budget.unit, in_integers(weights, WEIGHT_BITS), in_integers(directions, DIRECTION_BITS)
+    )
+    del directions
+    rest = 1 - look.share - share
+    flat, noise = budget.measure(items, rest, engine(items, ratings), turn=3)
+    sigma = noise / (1 << ITEM_BITS + TASTE_BITS)
+    found = _trusted(items.matrix(flat), basis, counts, sigma)
+    found -= np.outer(popular, popular @ found)
+    directions, kept, _ = np.linalg.svd(found, full_matrices=False)
+    return _state(look, weights, popular, directions, kept)
+
+
+def _trusted(found: Floats, basis: Basis, counts: Floats, sigma: float) -> Floats:
+    """What features explain as it is, and the rest as far as counts and noise let one trust it."""
+    inside = basis.times(basis.inner(found))
+    trust = (counts / counts.max())[:, None] ** 2
+    found -= inside
+    signal = np.maximum((found**2).sum(axis=0) - len(found) * sigma**2, 0) / trust.sum()
+    found *= signal * trust / (signal * trust + sigma**2)
+    found += inside
+    return found
+
+
+def _soft(kept: Floats) -> Floats:
+    return np.asarray(kept / np.maximum(kept + SOFT * kept.max(initial=0.0), 1e-12))
+
+
+def _state(
+    look: Look, weights: Floats, popular: Floats, directions: Floats, kept: Floats
+) -> dict[str, Any]:
+    """Scores D⁻¹ (POPULAR·q qᵀ + V s Vᵀ) D h, with D the weights and s soft."""
+    soft = _soft(kept)
+    use = soft > 0
+    columns = np.column_stack([popular * sqrt(POPULAR), directions[:, use] * np.sqrt(soft[use])])
+    scales = weights[:, None]
+    return history_state(np.maximum(look.counts, 0.0), columns / scales, columns * scales)
+
+
+def _pairs(ratings: Ratings, budget: Budget, k: int, engine: Engine, look: Look) -> dict[str, Any]:
+    """The leading eigenvectors of what is watched together."""
+    n = ratings.n_items
+    check_memory(n, len(ratings))
+    present = np.maximum(look.counts, 0.0)
+    share = present / max(float(present.sum()), 1e-9)
+    people = float(np.clip(look.people, look.total / n, look.total))
+    pairs = PairSums(budget.unit, budget.norm, None, np.full(n, STEPS, np.int16))
+    packed, noise = budget.measure(pairs, 1 - look.share, engine(pairs, ratings), turn=2)
+    matrix = dense(packed, n, np.full(n, pairs.one**-0.5))
+    del packed
+    spectrum = Spectrum(*leading_eigenpairs(matrix, k))
+    del matrix
+    units = people if budget.unit == "user" else look.total
+    sampled = np.sqrt(HISTORY_SAMPLING * units) * share
+    found = history_factors(spectrum, np.ones(n), noise / pairs.one, sampled)
+    return history_state(present, *found)
