@@ -46,7 +46,7 @@ START = 0.2
 LEAST_STRENGTH, LEAST_CLEAR = 40.0, 20.0
 """Tastes are measured where people · μ is at least the first, and still at least the second when
 counts that drown in their noise reduce it."""
-ITEMS_PAY = 60.0
+ITEMS_PAY = 45.0
 """Items by taste are measured where people · μ is this much times the root of how many items
 share the counts."""
 PAIRS_PAY = {"rating": 0.7, "user": 8.0}
