@@ -14,10 +14,13 @@ from epicrec.models.spectrum import Floats
 
 RARE = 0.2
 """Items are weighted by count^-RARE, so that the best known do not rule."""
-LEAN = 0.6
+LEAN = 0.7
 """Directions of taste are led by the features of well-known items: of count^LEAN."""
 RAREST = 2e-5
 """No item counts as rarer than this share of the most counted one."""
+EMPHASIS = 0.3
+"""Directions are measured in proportion to their singular value to this power: the first ones, of
+which most is expected, with less noise."""
 OWN, ONLY_OWN, FEW = 300, 600, 10
 """So many of the most counted items are features of their own beside the public ones, and so many
 where there are fewer than FEW public ones."""
@@ -57,8 +60,9 @@ class Basis:
     features: Any
     scales: Floats
     coefficients: Floats
+    emphasis: Floats
     apart: Floats
-    """The coefficients without the direction of popularity."""
+    """The coefficients without the direction of popularity, with the emphasis."""
 
     @classmethod
     def of(cls, features: Any, counts: Floats, popular: Floats, *, most: int) -> Basis:
@@ -71,7 +75,14 @@ class Basis:
         along = coefficients.T @ (scaled.T @ popular)
         along /= max(float(np.linalg.norm(along)), 1e-12)
         apart = coefficients - np.outer(coefficients @ along, along)
-        return cls(features, scales, coefficients, apart)
+        emphasis = (values[keep] / values[keep[0]]) ** (EMPHASIS / 2)
+        return cls(features, scales, coefficients, emphasis, apart * emphasis)
+
+    def evenly(self, values: Floats, vectors: Floats) -> tuple[Floats, Floats]:
+        """Eigenpairs of a sum over tastes as they are without the emphasis, largest first."""
+        longer = vectors / self.emphasis[:, None] * np.sqrt(values)
+        vectors, roots, _ = np.linalg.svd(longer, full_matrices=False)
+        return roots**2, vectors
 
     def times(self, columns: Floats) -> Floats:
         """Items × columns, from directions × columns."""

@@ -39,14 +39,18 @@ from epicrec.privacy import gaussian_mu
 
 Way = Literal["popularity", "tastes", "items", "pairs"]
 
-FIRST_LOOK, SECOND_LOOK = 0.1, 0.25
-"""Shares of the budget for counts; the second only where all the rest goes to tastes."""
+FIRST_LOOK = 0.1
+"""The share of the budget for a first look at the counts of items."""
+SECOND_LOOK, LEAST_SECOND = 0.25, 0.1
+KNOWN_FROM = 500.0
+"""The share for a second look, where all the rest goes to tastes: it falls with people · μ from
+here on, down to the least."""
 START = 0.2
 """The share for tastes where the rest goes to items by taste."""
 LEAST_STRENGTH, LEAST_CLEAR = 40.0, 20.0
 """Tastes are measured where people · μ is at least the first, and still at least the second when
 counts that drown in their noise reduce it."""
-ITEMS_PAY = 45.0
+ITEMS_PAY = 60.0
 """Items by taste are measured where people · μ is this much times the root of how many items
 share the counts."""
 PAIRS_PAY = {"rating": 0.7, "user": 8.0}
@@ -120,7 +124,9 @@ def release_histories(
         state = _pairs(ratings, budget, k, engine, look)
     else:
         if way == "tastes":
-            look += release_counts(ratings, budget, SECOND_LOOK, engine, turn=1)
+            known = max(_strength(budget, look) / KNOWN_FROM, 1.0)
+            share = max(SECOND_LOOK / known, LEAST_SECOND)
+            look += release_counts(ratings, budget, share, engine, turn=1)
         state = _tastes(ratings, budget, engine, look, catalogue, by_item=way == "items")
     return state | {"note_": note}
 
@@ -209,8 +215,8 @@ def _tastes(
     packed, noise = budget.measure(products, share, engine(products, ratings), turn=2)
     sigma = noise / (5 << 2 * TASTE_BITS)
     values, vectors = np.linalg.eigh(products.matrix(packed))
-    values, vectors = values[::-1], vectors[:, ::-1]
     kept = np.sqrt(np.maximum(np.maximum(values, 0) ** 2 - 2 * len(values) * sigma**2, 0))
+    kept, vectors = basis.evenly(kept, vectors)
     if not by_item:
         return _state(look, weights, popular, basis.times(vectors), kept)
     directions = basis.times(vectors[:, :wide]) * np.sqrt(_soft(kept[:wide]))
