@@ -60,12 +60,15 @@ AREAS = {
             "models/covariance/budget.py",
             "models/covariance/moments.py",
             "models/covariance/ratings.py",
-            "models/covariance/release.py",
+            "models/covariance/histories.py",
             "models/covariance/statistics.py",
+            "models/covariance/tastes.py",
         ),
         (
             "tests/models/covariance/test_release.py",
             "tests/models/covariance/test_sensitivity.py",
+            "tests/models/covariance/test_tastes.py",
+            "tests/models/covariance/test_histories.py",
             "tests/models/covariance/test_model.py",
             "-k",
             "not TestCovariance",
@@ -117,7 +120,8 @@ AREAS = {
     ),
 }
 
-_RELEASE = "models/covariance/release.py"
+_HISTORIES = "models/covariance/histories.py"
+_TASTES = "models/covariance/tastes.py"
 _RATINGS = "models/covariance/ratings.py"
 _BUDGET = "models/covariance/budget.py"
 _EPICREC = "perturb/epicrec/mechanism.py"
@@ -247,8 +251,8 @@ NAMED = [
         "rest = 1 - FIRST_SHARE - MOMENTS_SHARE", "rest = 1 - MOMENTS_SHARE",
     ),
     Fault(
-        "shares of histories add up to 1.04", "covariance", _RELEASE,
-        "rest = 1 - HISTORY_SHARE", "rest = 1",
+        "shares of histories add up to 1.1", "covariance", _HISTORIES,
+        "rest = 1 - look.share - share", "rest = 1 - share",
     ),
     Fault(
         "μ for the share, not its root", "covariance", _BUDGET,
@@ -267,9 +271,18 @@ NAMED = [
         "    star, one, user, mean = statistic.per_unit",
     ),
     Fault(
-        "counts of histories without noise", "covariance", _RELEASE,
+        "counts of histories without noise", "covariance", _HISTORIES,
         "_, one, user, _ = statistic.per_unit",
         "raw[:n] = engine(statistic, ratings)[:n]\n    _, one, user, _ = statistic.per_unit",
+    ),
+    Fault(
+        "tastes as long as they are", "covariance", _TASTES,
+        "lengths = np.maximum(ceil_roots((rows * rows).sum(axis=1)), 1)",
+        "lengths = np.maximum(np.abs(rows).max(axis=1, initial=0), 1)",
+    ),
+    Fault(
+        "one item less moves a taste by less than its length", "covariance", _TASTES,
+        'Fraction(one) if self.unit == "user" else root(2) * one', "Fraction(one)",
     ),
     Fault(
         "noise of one turn for all", "covariance", _BUDGET,

@@ -31,6 +31,18 @@ class Engine(Protocol):
     def __call__(self, statistic: Statistic, ratings: Ratings) -> Integers: ...
 
 
+def contribution(statistic: Statistic, history: Integers, n_items: int) -> Integers:
+    """What one person adds to a sum, by the code that every engine runs: their items, as positions
+    among all there are, in any order."""
+    items = np.unique(np.asarray(history, np.int32))
+    return statistic(
+        Ratings(
+            np.zeros(1, np.int64), np.arange(n_items), np.array([0, len(items)], np.int64), items,
+            np.ones(len(items), np.float32), None,
+        )
+    )  # fmt: skip
+
+
 def merge(into: Integers, part: Integers) -> Integers:
     """Add one partial sum to another, in place."""
     into += part

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from epicrec.data import Catalogue
-from epicrec.models.features import item_features
 from epicrec.models.spectrum import Floats
 
 RARE = 0.2
@@ -37,14 +34,11 @@ def popularity_weights(counts: Floats) -> tuple[Floats, Floats, Floats]:
     return counts, weights, popular / np.linalg.norm(popular)
 
 
-def features_of(
-    catalogue: Catalogue | None, item_ids: npt.NDArray[Any], counts: Floats, *, own: bool
-) -> Any:
+def with_own(public: Any, counts: Floats, *, own: bool) -> Any:
     """The public features of items and, with `own` or where there are few, some items themselves:
     those of the largest released counts."""
     from scipy.sparse import csr_array, hstack
 
-    public = item_features(catalogue, item_ids)
     few = public.shape[1] < FEW
     if not own and not few:
         return public

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from epicrec.data import Catalogue, Ratings
+from epicrec.data import Ratings
 from epicrec.engine import Engine
-from epicrec.models.covariance.basis import Basis, features_of, popularity_weights
+from epicrec.models.covariance.basis import Basis, popularity_weights, with_own
 from epicrec.models.covariance.budget import Budget
 from epicrec.models.covariance.kernel import check_memory, dense, fits
 from epicrec.models.covariance.statistics import STEPS, ItemEffects, PairSums
@@ -103,7 +103,7 @@ class Look:
 
 
 def release_histories(
-    ratings: Ratings, budget: Budget, k: int, engine: Engine, catalogue: Catalogue | None = None
+    ratings: Ratings, features: Any, budget: Budget, k: int, engine: Engine
 ) -> dict[str, Any]:
     """Counts, then what they say will pay: tastes, items by taste, pairs, or counts again."""
     look = release_counts(ratings, budget, FIRST_LOOK, engine)
@@ -127,7 +127,7 @@ def release_histories(
             known = max(_strength(budget, look) / KNOWN_FROM, 1.0)
             share = max(SECOND_LOOK / known, LEAST_SECOND)
             look += release_counts(ratings, budget, share, engine, turn=1)
-        state = _tastes(ratings, budget, engine, look, catalogue, by_item=way == "items")
+        state = _tastes(ratings, features, budget, engine, look, by_item=way == "items")
     return state | {"note_": note}
 
 
@@ -187,17 +187,11 @@ def _pairs_clear(budget: Budget, look: Look) -> float:
 
 
 def _tastes(
-    ratings: Ratings,
-    budget: Budget,
-    engine: Engine,
-    look: Look,
-    catalogue: Catalogue | None,
-    *,
-    by_item: bool,
+    ratings: Ratings, features: Any, budget: Budget, engine: Engine, look: Look, *, by_item: bool
 ) -> dict[str, Any]:
     """Directions of taste in public features and, where they pay, which items go with them."""
     counts, weights, popular = popularity_weights(denoised(look.counts, look.spread))
-    features = features_of(catalogue, ratings.item_ids, counts, own=not by_item)
+    features = with_own(features, counts, own=not by_item)
     share = START if by_item else 1 - look.share
     wanted = _strength(budget, look) * sqrt(share) / PER_TASTE
     wide = ITEM_TASTES

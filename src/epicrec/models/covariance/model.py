@@ -97,7 +97,7 @@ class CovarianceSVD(FactorModel):
             budget = Budget(self.epsilon, self.delta, self.unit, self.noise, self.seed)
             ratings = budget.bounded(ratings)
             if self.feedback == "implicit":
-                state = release_histories(ratings, budget, k, self.engine, catalogue)
+                state = release_histories(ratings, features, budget, k, self.engine)
             else:
                 check_memory(ratings.n_items, len(ratings))
                 state = release_ratings(ratings, features, budget, k, self.engine)
