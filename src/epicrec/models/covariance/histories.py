@@ -65,6 +65,9 @@ MOST_ENTRIES = 1 << 24
 """But in no more than 40 where items × directions would exceed this."""
 SOFT = 0.3
 """A direction weighs k/(k + SOFT·k₁) in scores, k being its cleaned eigenvalue, k₁ the first."""
+EVEN = 0.6
+"""So much of the median eigenvalue is what tastes have in all directions alike: each person's own
+items, which tell nothing of others."""
 PAIR_SOFT = 0.1
 """The same for pairs of a whole user's items, which are measured where noise is small."""
 POPULAR = 0.6
@@ -212,6 +215,7 @@ def _tastes(
     packed, noise = budget.measure(products, share, engine(products, ratings), turn=2)
     sigma = noise / (5 << 2 * TASTE_BITS)
     values, vectors = np.linalg.eigh(products.matrix(packed))
+    values = values - EVEN * max(float(np.median(values)), 0.0)
     kept = np.sqrt(np.maximum(np.maximum(values, 0) ** 2 - 2 * len(values) * sigma**2, 0))
     kept, vectors = basis.evenly(kept, vectors)
     if not by_item:
