@@ -140,11 +140,11 @@ def test_perturb_through_a_ledger(capsys, history, tmp_path) -> None:
 
 
 def test_audit_exits_1_where_the_claim_is_broken(capsys) -> None:
-    code, out, _ = run(capsys, "audit", "dpi-avg", "--runs", "4000", "--json")
+    code, out, _ = run(capsys, "audit", "dpi-avg", "--runs", "8000", "--json")
     found = json.loads(out)
     assert found["holds"] == (found["lower_bound"] <= 1) == (code == 0)
     assert found["lower_bound"] < 1.2
-    code, out, _ = run(capsys, "audit", "dpm-pcc", "--json")
+    code, out, _ = run(capsys, "audit", "dpm-pcc", "--runs", "800", "--json")
     assert code == 1
     assert json.loads(out)["lower_bound"] > 1
 
@@ -170,6 +170,9 @@ def test_demo_ends_with_recommendations(capsys) -> None:
         (["perturb", "nothing", "--history", "absent.csv"], "no method 'nothing'"),
         (["reproduce", "nothing"], "no paper 'nothing'"),
         (["audit", "nothing"], "no method 'nothing' to audit"),
+        (["audit"], "name one method"),
+        (["audit", "d2p", "--all"], "name one method"),
+        (["audit", "d2p", "--set", "k=3"], "takes no settings"),
         (["recommend", "absent.npz", "--history", "absent.csv"], "absent.npz"),
         (["data", "simulate", "somewhere", "--users", "0"], "users"),
     ],

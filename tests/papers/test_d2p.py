@@ -8,7 +8,7 @@ import pytest
 
 from epicrec.data import Catalogue, Dataset, Ratings, load_dataset
 from epicrec.errors import InputError
-from epicrec.evaluate.audits import D2P_MODELS, audit_d2p
+from epicrec.evaluate.audits.d2p import D2P_MODELS
 from epicrec.models.alterego.users import D2PUserKNN
 from epicrec.models.bias import Popularity
 from epicrec.papers.d2p import reproduce
@@ -24,7 +24,6 @@ from epicrec.papers.d2p.tables import (
     sweep_table,
 )
 from epicrec.papers.d2p.trial import jester, measure, trial
-from epicrec.perturb.d2p.substitution import Channel
 
 
 @pytest.fixture(scope="module")
@@ -116,31 +115,6 @@ def test_plots(sweeps: list[dict[str, Any]], tmp_path: Any) -> None:
 def test_jester_needs_enough_users(viewers: Ratings) -> None:
     with pytest.raises(InputError, match="users with 50 ratings"):
         jester(Dataset("jester1-part1", viewers, None), users=10_000)
-
-
-@pytest.mark.parametrize("method", ["d2p", "i-d2p", "d2p-svd"])
-def test_audit_stays_within_the_claim(method: str) -> None:
-    result = audit_d2p(method, epsilon=2.0, runs=1000)
-    assert result.lower_bound > 0.3
-    # fresh noise: a true ε of 2 is found just above 2 once in some hundred runs
-    assert result.holds(2.1)
-
-
-def test_audit_catches_a_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A draw that decides twice against replacement keeps far more items than it says."""
-    honest = Channel.substitute
-
-    def forgetful(self: Channel, items: Any, words: Any) -> Any:
-        drawn = honest(self, items, words)
-        return np.where(words[0] % np.uint64(4) > 0, items, drawn)
-
-    monkeypatch.setattr(Channel, "substitute", forgetful)
-    assert not audit_d2p("d2p", epsilon=2.0, runs=1000).holds(2.0)
-
-
-def test_audit_refuses_others() -> None:
-    with pytest.raises(InputError, match="no audit"):
-        audit_d2p("svd")
 
 
 @pytest.mark.realdata

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from epicrec._version import __version__
-from epicrec.cli import data, models, private, programs  # noqa: F401  (they add their commands)
+from epicrec.cli import audit, data, models, private, programs  # noqa: F401  (they add commands)
 from epicrec.cli.app import app
 from epicrec.cli.output import err
 from epicrec.errors import EpicrecError, InputError

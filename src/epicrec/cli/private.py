@@ -1,4 +1,4 @@
-"""`epicrec perturb, reproduce, audit`: what leaves a device, and whether the claims hold."""
+"""`epicrec perturb, reproduce`: what leaves a device, and the papers' experiments again."""
 
 from __future__ import annotations
 
@@ -134,37 +134,3 @@ def reproduce(
                 out.print(f"{name}: {rows}")
 
     show(tables, as_json, plain)
-
-
-@app.command()
-def audit(
-    method: Annotated[str, typer.Argument(help="A private method or mechanism.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="The ε it claims.")] = 1.0,
-    runs: Annotated[int | None, typer.Option(help="How often it is run on each input.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Run a mechanism many times on neighbouring inputs; exit 1 if it leaks more than it claims."""
-    from epicrec.evaluate import audit as run
-
-    with progress():
-        found = run(method, epsilon=epsilon, runs=runs)
-    claimed = epsilon if found.claimed is None else found.claimed
-    holds = found.holds(claimed)
-    result = {
-        "method": method,
-        "claimed": claimed,
-        "lower_bound": found.lower_bound,
-        "holds": holds,
-    }
-    result |= {"confidence": found.confidence, "runs": found.runs, "event": found.event}
-
-    def plain() -> None:
-        verdict = "within the claim" if holds else "MORE THAN CLAIMED"
-        out.print(
-            f"{method} claims ε = {claimed:g}; it is at least {found.lower_bound:.3f}: {verdict}"
-        )
-        out.print(f"({found.confidence:.0%} sure, {found.runs:,} runs each; {found.event})")
-
-    show(result, as_json, plain)
-    if not holds:
-        raise typer.Exit(1)

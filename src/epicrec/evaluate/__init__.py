@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from epicrec._lazy import attach
 
 if TYPE_CHECKING:
-    from epicrec.evaluate.audits import audit
+    from epicrec.evaluate.audits.methods import audit
     from epicrec.evaluate.metrics import list_metrics, rating_metrics
     from epicrec.evaluate.protocols import (
         Evaluation,

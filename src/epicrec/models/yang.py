@@ -136,7 +136,7 @@ class _DPMUserBased(_DPM, _Published):
     The similarities get Lap(2/ε₁), the means Lap(Δr/(k ε₂)). Claimed ε, **not** proved: Lap(2/ε₁)
     covers one similarity that changes by 2, but a changed rating of `a` changes w_au for every u;
     and r_ui enters line 8 as it is. Two items with the same single rater are predicted alike just
-    when that person rated them alike, whatever the noise: see `audit_yang`.
+    when that person rated them alike, whatever the noise: see `evaluate.audits.ratings`.
     """
 
     takes_for_granted = (UNPROVED, ENOUGH, ONCE)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         gaussian_sigma,
         laplace_scale,
     )
-    from epicrec.privacy.audit import AuditResult, audit_epsilon
+    from epicrec.privacy.audit import AuditResult, audit_epsilon, audit_mu
     from epicrec.privacy.grid import Grid
     from epicrec.privacy.guarantee import Guarantee
     from epicrec.privacy.ledger import Entry, Ledger, LedgerDamagedError
@@ -42,6 +42,7 @@ __all__ = [
     "add_discrete_laplace",
     "add_integer_gaussian",
     "audit_epsilon",
+    "audit_mu",
     "compose",
     "discrete_laplace",
     "gaussian_delta",

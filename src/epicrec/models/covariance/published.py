@@ -32,6 +32,8 @@ SHARES = (0.01, 0.01, 0.095, 0.095, 0.395, 0.395)
 BETA_ITEM, BETA_USER, CLAMP, RANK = 15.0, 20.0, 1.0, 20
 SHRINK, RIDGE = 10.0, 3.0
 """The paper fits these two to held-out ratings; here they are fixed."""
+Integers = npt.NDArray[np.int64]
+
 BITS = {1: (8, 22), 2: (9, 16)}
 """By norm: the grid of ratings in stars, and of users' weights, both in bits after the point. Finer
 grids would cost less rounding and not fit into 64 bits."""
@@ -79,6 +81,59 @@ def theta_of(epsilon: float, delta: float, norm: int) -> float:
     return epsilon if norm == 1 else epsilon / sqrt(2 * log(2 * len(SHARES) / delta))
 
 
+def noise_scales(n_items: int, norm: int, unit: str, theta: float) -> list[float]:
+    """The noise of the six, in the units they are summed in, by the paper's sensitivities."""
+    planned = measurements(n_items, norm, unit)
+    ones = _ones(norm, unit)
+    return [m.stated * o / (theta * s) for m, o, s in zip(planned, ones, SHARES, strict=True)]
+
+
+def _ones(norm: int, unit: str) -> tuple[float, ...]:
+    """What one star, one rating, or a product of stars is in each of the six."""
+    grid, weight = (2.0**bits for bits in BITS[norm])
+    count = weight if unit == "user" else 1.0
+    return (grid * count, count, grid * count, count, grid * grid * weight, weight)
+
+
+def effect_sums(ratings: Ratings, norm: int, unit: str) -> tuple[Integers, ...]:
+    """The first four: sum and number of all ratings, and of each item's."""
+    steps, weights = _steps(ratings, norm), _weights(ratings, norm)
+    each, all_of_one = np.ones(len(ratings), np.int64), np.ones(len(ratings), np.int64)
+    if unit == "user":
+        each = np.repeat(weights, ratings.user_counts)
+        lengths = np.maximum(ratings.user_counts, 1).astype(np.float64)
+        all_of_one = np.repeat(_parts_of(2.0 ** BITS[norm][1], lengths), ratings.user_counts)
+    sums, counts = np.zeros(ratings.n_items, np.int64), np.zeros(ratings.n_items, np.int64)
+    np.add.at(sums, ratings.items, steps * each)
+    np.add.at(counts, ratings.items, each)
+    total, number = np.array([np.sum(steps * all_of_one)]), np.array([np.sum(all_of_one)])
+    return total, number, sums, counts
+
+
+def pair_sums(
+    ratings: Ratings, levels: Integers, norm: int, unit: str, which: int
+) -> Integers:
+    """The last two: covariances of the residuals about released item means (4), or weights (5)."""
+    values, weights = np.ones(len(ratings), np.int64), _weights(ratings, norm)
+    if which == 4:
+        off = _steps(ratings, norm) - levels[ratings.items]
+        values = _centred(ratings.indptr, off, int(CLAMP * 2 ** BITS[norm][0]))
+    each = weights**2 >> BITS[norm][1] if unit == "user" else weights
+    return np.asarray(_outer(ratings.indptr, ratings.items, values, each, ratings.n_items))
+
+
+def _steps(ratings: Ratings, norm: int) -> Integers:
+    """Ratings on the grid; the paper's go from 1 to 5."""
+    assert ratings.scale is not None
+    stars = (ratings.values - ratings.scale.low) / ratings.scale.star + 1
+    return np.asarray(np.rint(stars * 2.0 ** BITS[norm][0]), np.int64)
+
+
+def _weights(ratings: Ratings, norm: int) -> Integers:
+    lengths = np.maximum(ratings.user_counts, 1).astype(np.float64)
+    return _parts_of(2.0 ** BITS[norm][1], lengths if norm == 1 else np.sqrt(lengths))
+
+
 def fit_published(model: Any, ratings: Ratings) -> tuple[dict[str, Any], Guarantee]:
     """The state of a factor model by the paper's recipe, and the guarantee that its noise has."""
     norm = 2 if model.noise == "gaussian" else 1
@@ -89,63 +144,41 @@ def fit_published(model: Any, ratings: Ratings) -> tuple[dict[str, Any], Guarant
         raise InputError(f"theta must be above 0, got {theta}")
     if ratings.n_users > MOST_USERS:
         raise InputError(f"as_published takes at most {MOST_USERS:,} users; more could overflow")
-    n, scale = ratings.n_items, ratings.scale
+    n, scale, unit = ratings.n_items, ratings.scale, model.unit
     assert scale is not None
     check_memory(n, 0)
-    planned = measurements(n, norm, model.unit)
+    ones = _ones(norm, unit)
 
-    def released(values: npt.NDArray[np.int64], which: int, one: float) -> npt.NDArray[np.int64]:
-        """Values in units of `one`, with noise for their share of θ, in place."""
+    def released(values: Integers, which: int) -> Integers:
+        """Values with noise for their share of θ, in place."""
         if theta is not None:
             seed = derived(model.seed, "measurement", which)
-            size = planned[which].stated * one / (theta * SHARES[which])
             add = add_integer_gaussian if norm == 2 else add_discrete_laplace
-            add(values, size, seed=seed)
+            add(values, noise_scales(n, norm, unit, theta)[which], seed=seed)
         return values
 
-    def noisy(values: npt.NDArray[np.int64], which: int, one: float) -> Floats:
-        return released(values, which, one) / one
-
-    star = scale.star
-    bits, weight_bits = BITS[norm]
-    grid, weight_one = 2.0**bits, 2.0**weight_bits
-    # the paper's ratings go from 1 to 5
-    steps = np.rint(((ratings.values - scale.low) / star + 1) * grid).astype(np.int64)
-    lengths = np.maximum(ratings.user_counts, 1).astype(np.float64)
-    weights = _parts_of(weight_one, lengths if norm == 1 else np.sqrt(lengths))
-    each, all_of_one = np.ones(len(ratings), np.int64), np.ones(len(ratings), np.int64)
-    if model.unit == "user":
-        each = np.repeat(weights, ratings.user_counts)
-        all_of_one = np.repeat(_parts_of(weight_one, lengths), ratings.user_counts)
-    count_one = weight_one if model.unit == "user" else 1.0
-    total = noisy(np.array([np.sum(steps * all_of_one)]), 0, grid * count_one)[0]
-    number = noisy(np.array([np.sum(all_of_one)]), 1, count_one)[0]
-    centre = float(np.clip(total / max(number, 1.0), 1, 5))
-    sums, counts = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    np.add.at(sums, ratings.items, steps * each)
-    np.add.at(counts, ratings.items, each)
-    item_sums, item_counts = noisy(sums, 2, grid * count_one), noisy(counts, 3, count_one)
+    total, number, item_sums, item_counts = (
+        released(values, which) / ones[which]
+        for which, values in enumerate(effect_sums(ratings, norm, unit))
+    )
+    centre = float(np.clip(total[0] / max(number[0], 1.0), 1, 5))
     held = np.maximum(item_counts, 0) + BETA_ITEM
     means = np.clip((item_sums + BETA_ITEM * centre) / held, 1, 5)
-    levels = np.rint(means * grid).astype(np.int64)
+    levels = np.rint(means * 2.0 ** BITS[norm][0]).astype(np.int64)
 
-    pair_weights = weights**2 >> weight_bits if model.unit == "user" else weights
-    residuals = _centred(ratings.indptr, steps - levels[ratings.items], int(CLAMP * grid))
-    ones = np.ones(len(ratings), np.int64)
+    def half(which: int) -> Half:  # one whole matrix at a time
+        whole = released(pair_sums(ratings, levels, norm, unit, which), which)
+        return np.asarray(_half(whole, ones[which]), np.float32)
 
-    def half(values: npt.NDArray[np.int64], which: int, one: float) -> Half:
-        whole = _outer(ratings.indptr, ratings.items, values, pair_weights, n)
-        return np.asarray(_half(released(whole, which, one), one), np.float32)
-
-    cov = half(residuals, 4, grid * grid * weight_one)
-    factors = _cleaned(cov, half(ones, 5, weight_one), item_counts)
+    factors = _cleaned(half(4), half(5), item_counts)
+    star = scale.star
     columns = np.column_stack([np.full(n, sqrt(RIDGE / BETA_USER)), factors]) * star
     state = {
         "offsets_": scale.low + (means - 1) * star,
         "factors_": columns.astype(np.float32),
         "ridge_": RIDGE * star**2,
     }
-    return state, _guarantee(model, theta, norm, planned)
+    return state, _guarantee(model, theta, norm, measurements(n, norm, unit))
 
 
 def _guarantee(model: Any, theta: float | None, norm: int, planned: tuple[Any, ...]) -> Guarantee:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from epicrec.data import Dataset, Ratings
-from epicrec.evaluate.audits import D2P_MODELS
+from epicrec.evaluate.audits.d2p import D2P_MODELS
 from epicrec.models.alterego.users import D2PUserKNN
 from epicrec.models.bias import Popularity
 from epicrec.papers.d2p.trial import SIZES, Trial, mean_of, measure, trial

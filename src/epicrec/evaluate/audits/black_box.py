@@ -2,66 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from epicrec import registry
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
+from epicrec.evaluate.audits.game import Bits, Floats, Game
 from epicrec.models import Recommender, make_model, model_class
 from epicrec.perturb.contract import Perturber
 from epicrec.perturb.registry import make_perturber, perturber_class
-from epicrec.privacy import AuditResult, Guarantee, audit_epsilon
-from epicrec.progress import report
+from epicrec.privacy import Guarantee
 from epicrec.settings import taken
 
-Floats = npt.NDArray[np.float64]
 Rows = list[tuple[int, float]]
 """One person's history: positions of items and ratings, the lowest 0 and the highest 1."""
 
 _ITEMS = 8
-_LEAST = 400
+_LEARNING = 600  # rounds to find the direction with
 
 
-def audit_black_box(
-    method: str | Recommender | Perturber, *, epsilon: float = 1.0, runs: int = 1500
-) -> AuditResult:
-    """A 95 % lower bound on ε, of a method by name (made with ε where it takes one) or as it is.
+def black_box_game(subject: Recommender | Perturber) -> Game:
+    """The game of whatever has a promise and no audit of its own.
 
-    The neighbours are tiny and differ as the guarantee says, in what it hides. The output is all
-    that comes out, projected on the direction that tells them apart best on the first third of the
-    runs. This finds what is badly wrong; a mechanism's own audit finds more.
+    The neighbours are tiny and differ as the guarantee says, in what it hides. Seen is all that
+    comes out, projected on the direction that tells them apart best in some rounds played before.
+    This finds what is badly wrong; a mechanism's own audit finds more.
     """
-    if runs < _LEAST:
-        raise InputError(f"runs must be at least {_LEAST} for an audit, not {runs}")
-    subject = _made(method, epsilon) if isinstance(method, str) else method
     draw = _released if isinstance(subject, Perturber) else _learned
     promise, _ = draw(subject, _neighbours(None)[0])
     if promise.status == "none":
-        raise InputError(f"{_name(method)} promises nothing, so there is nothing to audit")
+        raise InputError(f"{subject.method} promises nothing, so there is nothing to audit")
     if promise.reproducible:
-        raise InputError(f"{_name(method)} has a seed, so all its runs are one; audit it without")
-    outputs = [
-        _outputs(partial(draw, subject, rows), runs, part)
-        for part, rows in enumerate(_neighbours(promise))
-    ]
-    third = runs // 3
-    best = _direction(outputs[0][:third], outputs[1][:third])
-    found = audit_epsilon(*(drawn[third:] @ best for drawn in outputs), delta=promise.delta)
-    return replace(found, claimed=promise.epsilon)
+        raise InputError(f"{subject.method} has a seed, so all its runs are one; audit it without")
+    worlds = _neighbours(promise)
+
+    def outputs(bits: Bits) -> Floats:
+        return np.asarray(
+            np.nan_to_num(np.array([draw(subject, worlds[int(bit)])[1] for bit in bits])),
+            np.float64,
+        )
+
+    first = np.arange(_LEARNING) % 2 == 1
+    known = outputs(first)
+    best = _direction(known[first], known[~first])
+    return Game(
+        claim=promise,
+        neighbours=f"a history is {_said(worlds[0])} or {_said(worlds[1])}",
+        play=lambda bits: np.asarray(outputs(bits) @ best),
+        rounds=3000,
+        at_once=100,
+    )
 
 
-def _name(method: Any) -> str:
-    return method if isinstance(method, str) else str(method.method)
-
-
-def _made(method: str, epsilon: float) -> Recommender | Perturber:
+def made(method: str, epsilon: float) -> Recommender | Perturber:
+    """A method by name, with this ε where it takes one."""
     if method in registry.names(registry.MODELS):
         return make_model(method, **_asked(model_class(method), epsilon))
     if method not in registry.names(registry.PERTURBERS):
@@ -92,19 +89,16 @@ def _neighbours(promise: Guarantee | None) -> tuple[Rows, Rows]:
     return whole, [whole[1]] if added else [(2, 1.0), whole[1]]
 
 
-def _outputs(draw: Callable[[], tuple[Guarantee, Floats]], runs: int, part: int) -> Floats:
-    drawn = []
-    for run in range(runs):
-        if run % 100 == 0:
-            report("running it", part * runs + run, 2 * runs)
-        drawn.append(draw()[1])
-    return np.nan_to_num(np.array(drawn, np.float64))
+def _said(rows: Rows) -> str:
+    return " ".join(f"{item}:{value:g}" for item, value in rows) or "nothing"
 
 
 def _direction(a: Floats, b: Floats) -> Floats:
-    """The difference of the means over the spread, coordinate by coordinate."""
-    difference, spread = a.mean(axis=0) - b.mean(axis=0), (a.var(axis=0) + b.var(axis=0)) / 2
-    return np.asarray(difference / (spread + 1e-6 * (1 + np.abs(difference))))
+    """Fisher's: the difference of the means, less what noise the numbers share."""
+    difference = a.mean(axis=0) - b.mean(axis=0)
+    spread = (np.atleast_2d(np.cov(a.T)) + np.atleast_2d(np.cov(b.T))) / 2
+    least = 1e-6 * (1 + np.abs(difference) + np.diag(spread))
+    return np.asarray(np.linalg.solve(spread + np.diag(least), difference))
 
 
 def _released(perturber: Any, rows: Rows) -> tuple[Guarantee, Floats]:
@@ -118,7 +112,15 @@ def _released(perturber: Any, rows: Rows) -> tuple[Guarantee, Floats]:
     release = perturber.release(pa.table(columns))
     sent = dict(zip(release.items, release.values, strict=True))
     totals = [value for _, value in sorted(release.aggregates.items())]
-    return release.guarantee, np.array([*(sent.get(i, 0.0) for i in ids), *totals], np.float64)
+    seen = np.array([*(sent.get(i, 0.0) for i in ids), *totals], np.float64)
+    return release.guarantee, np.concatenate([seen, _low_bits(seen)])
+
+
+def _low_bits(seen: Floats) -> Floats:
+    """Whether a number has digits finer than 2⁻⁵⁴, which no float near 1 has: floats with noise
+    give away what was added to (Mironov 2012)."""
+    scaled = seen * 2.0**54
+    return np.asarray(scaled != np.floor(scaled), np.float64)
 
 
 def _learned(model: Any, rows: Rows) -> tuple[Guarantee, Floats]:
@@ -128,7 +130,7 @@ def _learned(model: Any, rows: Rows) -> tuple[Guarantee, Floats]:
     own = [(0, item, scale.low + round(part * 4)) for item, part in rows]
     ratings = Ratings.from_columns(*zip(*own, *others, strict=True), scale=scale)
     items = np.arange(_ITEMS)
-    model.fit(ratings.with_items(items))
+    model.fit(ratings, items=items)
     asked = pa.table({"user_id": [7, 7, 8], "item_id": [0, 1, 5], "rating": [5.0, 3.0, 3.0]})
     pairs = pa.table({"user_id": np.repeat([7, 8], _ITEMS), "item_id": np.tile(items, 2)})
     return model.guarantee, model.predict(pairs, histories=asked)["score"].to_numpy()

@@ -1,0 +1,247 @@
+"""The covariance recommender's `fit`, watched: everything it summed up, as it was released.
+
+One fit plays many rounds: the items fall into groups, each with a victim of its own who is there or
+not (or with one rating more), by a coin of its own. Only numbers of a group's own items are looked
+at, so what the other coins say changes nothing about them but what was released before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from epicrec.data import Ratings, Scale
+from epicrec.engine import Integers, Statistic
+from epicrec.engine.local import local
+from epicrec.evaluate.audits.game import Bits, Floats, Game, fisher
+from epicrec.evaluate.audits.search import climb
+from epicrec.models.covariance.model import CovarianceSVD
+from epicrec.models.covariance.published import BITS, effect_sums, noise_scales, pair_sums
+from epicrec.models.covariance.statistics import ItemEffects, PairSums
+
+STARS = Scale(1, 5, 1)
+_MOST = 1 << 11
+_SEARCHED = 40
+
+Victim = tuple[int, ...]
+"""What a victim says of each item of the group: a rating, or 0 for none."""
+
+
+@dataclass
+class Watch:
+    """An engine that keeps each statistic with the sum it gave. `Budget.measure` adds the noise in
+    place, so after a fit these are the releases; a sum that went past the noise is seen exact."""
+
+    seen: list[tuple[Statistic, Integers]] = field(default_factory=list)
+
+    def __call__(self, statistic: Statistic, ratings: Ratings) -> Integers:
+        total = local(statistic, ratings)
+        self.seen.append((statistic, total))
+        return total
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """Groups of items with a victim each, and a crowd that rates everything alike."""
+
+    without: Victim
+    with_it: Victim
+    groups: int
+    crowd: int
+    said: int
+    """What the crowd rates everything."""
+
+    @property
+    def items(self) -> int:
+        return len(self.without) * self.groups
+
+    def ratings(self, bits: Bits) -> Ratings:
+        """Everybody's ratings, where each group's coin decides about its victim."""
+        each = np.where(bits[:, None], np.array([self.with_it]), np.array([self.without])).ravel()
+        items = np.flatnonzero(each)
+        rest = np.tile(np.arange(self.items), self.crowd)
+        users = np.repeat(np.arange(self.crowd), self.items) + self.groups
+        return Ratings.from_columns(
+            np.concatenate([items // len(self.without), users]),
+            np.concatenate([items, rest]),
+            np.concatenate([each[items], np.full(len(rest), self.said)]).astype(float),
+            scale=STARS,
+        ).with_items(np.arange(self.items))
+
+    @cached_property
+    def ends(self) -> tuple[Ratings, Ratings]:
+        """Nobody's coin says yes, and everybody's."""
+        first, second = (self.ratings(np.full(self.groups, bit)) for bit in (False, True))
+        return first, second
+
+    def parts(self, statistic: Any) -> Iterator[Any]:
+        """Where a statistic's numbers about each group's own items stand, kind by kind: one row of
+        positions a group."""
+        size, n = len(self.without), self.items
+        own = np.arange(n).reshape(self.groups, size)
+        if isinstance(statistic, ItemEffects):
+            yield own
+            if statistic.scale is not None:
+                yield own + n
+        elif isinstance(statistic, PairSums):
+            row, column = np.tril_indices(size, -1)
+            low, high = own[:, column], own[:, row]
+            yield high * (high - 1) // 2 + low
+
+
+def covariance_games(model: CovarianceSVD) -> list[Game]:
+    """Item effects alone and, where a crowd makes it worth its noise, the covariance as well."""
+    alone = _neighbours(model, Worlds((0, 0), (0, 0), 800, 1, 3))
+    games = [
+        _game(model, alone, 400_000, partial(_likelihoods, model)),
+        _game(model, alone, 40_000, _fisher),
+    ]
+    crowded = Worlds((0,) * 4, (0,) * 4, 40, 32, 1)
+    while crowded.crowd < _MOST:
+        seen = [statistic for statistic, _ in _watched(model, crowded)]
+        crowded = replace(crowded, crowd=2 * crowded.crowd)  # worth it at every fit, not just here
+        if any(isinstance(statistic, PairSums) for statistic in seen):
+            worlds = _neighbours(model, crowded)
+            return [*games, _game(model, worlds, 800, partial(_likelihoods, model))]
+    return games
+
+
+def _watched(
+    model: CovarianceSVD, worlds: Worlds, bits: Bits | None = None
+) -> list[tuple[Statistic, Integers]]:
+    watch = Watch()
+    model.engine = watch
+    model.fit(worlds.ratings(np.zeros(worlds.groups, bool) if bits is None else bits))
+    return watch.seen
+
+
+def _game(
+    model: CovarianceSVD, worlds: Worlds, rounds: int, scored: Callable[[Worlds, Any], Floats]
+) -> Game:
+    def play(bits: Bits) -> Floats:
+        coins = np.zeros(worlds.groups, bool)
+        coins[: len(bits)] = bits
+        released = _watched(model, worlds, coins)
+        return scored(worlds, released)[: len(bits)]
+
+    removed = "is there or not" if model.unit == "user" else "has this history or the other"
+    return Game(
+        claim=model.guarantee,
+        neighbours=f"a user {removed}: {_said(worlds.with_it)} or {_said(worlds.without)}; "
+        f"{worlds.crowd} others rate all {worlds.said}",
+        play=play,
+        rounds=rounds,
+        at_once=worlds.groups,
+    )
+
+
+def _fisher(worlds: Worlds, released: Any) -> Floats:
+    """The same by Fisher's direction, which sees noise that several numbers have in common."""
+    moved, off = zip(*_moved(worlds, released), strict=True)
+    return fisher(np.concatenate(off, axis=1), np.concatenate(moved, axis=1).mean(axis=0))
+
+
+def _likelihoods(model: CovarianceSVD, worlds: Worlds, released: Any) -> Floats:
+    """For each group the logarithm of how much likelier its released numbers are with the victim:
+    by Neyman and Pearson, nothing tells the worlds apart better. The noise's size is read off."""
+    found = np.zeros(worlds.groups)
+    for moved, off in _moved(worlds, released):
+        if model.noise == "laplace":
+            scale = np.abs(off).mean() + 1e-9
+            found += ((np.abs(off + moved / 2) - np.abs(off - moved / 2)) / scale).sum(axis=1)
+        else:
+            found += (moved * off).sum(axis=1) / (np.mean(off**2) + 1e-9)
+    return found
+
+
+def _moved(worlds: Worlds, released: Any) -> Iterator[tuple[Floats, Floats]]:
+    """For each kind of number how far the victim moves it, and how far what was released lies from
+    the middle between the two; a row for each group."""
+    for statistic, total in released:
+        low, high = (statistic(end).astype(np.float64) for end in worlds.ends)
+        for at in worlds.parts(statistic):
+            yield high[at] - low[at], total[at] - (low[at] + high[at]) / 2
+
+
+def _neighbours(model: CovarianceSVD, empty: Worlds) -> Worlds:
+    """The victim who moves the released numbers furthest, measured in their noise, found by
+    climbing. Furthest in L2, whatever the noise: a loss that is spread thin cannot be seen."""
+    size = len(empty.without)
+    small = replace(empty, groups=min(empty.groups, _SEARCHED))
+    released = _watched(model, small)
+    noise = [np.sqrt(np.mean(off**2)) + 1e-9 for _, off in _moved(small, released)]
+
+    def worlds_of(victim: Victim) -> Worlds:
+        *said, left_out = victim
+        without = [0] * size
+        if model.unit == "rating":
+            without = [0 if at == left_out else value for at, value in enumerate(said)]
+        return replace(small, with_it=tuple(said), without=tuple(without))
+
+    def score(victim: Victim) -> float:
+        worlds = replace(worlds_of(victim), crowd=1)  # the crowd is the same in both worlds
+        moved = [change for change, _ in _moved(worlds, released)]
+        return sum(float(np.sum((m / s) ** 2)) for m, s in zip(moved, noise, strict=True))
+
+    found = worlds_of(climb(score, [6] * size + [size]))
+    return replace(found, groups=empty.groups)
+
+
+def _said(victim: Victim) -> str:
+    return " ".join(str(value) if value else "-" for value in victim)
+
+
+# ---- as published ---------------------------------------------------------------------------
+
+_MOST_RATED = 180
+
+
+def published_covariance_games(model: CovarianceSVD, epsilon: float) -> list[Game]:
+    """The paper's recipe with Laplace noise, at one rating. Somebody rates low what was released
+    as liked and high what was released as disliked, and then one more of those: their mean moves by
+    8/(n + 20), not 4/(n + 20), and with it every residual. The loss lies in thousands of entries,
+    each next to nothing beside its noise; no number of rounds shows it, but the sums and the
+    noise's law do: at the outcomes where all noise points away it is Σ |Δ_j|/scale_j."""
+
+    def victim(low: int, high: int, *, one_more: bool) -> Ratings:
+        n = low + high + one_more
+        values = np.where(np.arange(n) < low, 1.0, 5.0)
+        own = Ratings.from_columns(np.zeros(n, int), np.arange(n), values, scale=STARS)
+        return own.with_items(np.arange(low + high + 1))
+
+    def loss(low: int, high: int) -> float:
+        n = low + high + 1
+        levels = np.where(np.arange(n) < low, 5, 1) << BITS[1][0]  # item means as released
+        sums = [
+            (
+                *effect_sums(one, 1, "rating"),
+                *(pair_sums(one, levels, 1, "rating", which) for which in (4, 5)),
+            )
+            for one in (victim(low, high, one_more=more) for more in (True, False))
+        ]
+        scales = noise_scales(n, 1, "rating", epsilon)
+        moved = zip(*sums, scales, strict=True)
+        return sum(float(np.abs(a - b).sum() / scale) for a, b, scale in moved)
+
+    found = climb(lambda sizes: loss(sizes[0] + 1, sizes[1] + 1), [_MOST_RATED, _MOST_RATED // 4])
+    low, high = found[0] + 1, found[1] + 1
+
+    def play(bits: Bits) -> Floats:  # in a small world: in the large one there is nothing to see
+        fits = (model.fit(victim(3, 1, one_more=bit)) for bit in bits.tolist())
+        return np.array([fit.offsets_[-1] for fit in fits])
+
+    play(np.array([False]))
+    return [
+        Game(
+            claim=replace(model.guarantee, epsilon=epsilon, status="claimed"),
+            neighbours=f"a user rates {low} liked items 1 and {high} disliked ones 5, or one more",
+            play=play,
+            rounds=400,
+            at_once=20,
+            certain=loss(low, high),
+        )
+    ]

@@ -1,0 +1,137 @@
+"""The game that every audit plays: in which of two neighbouring worlds did this happen?
+
+Differential privacy says how badly anybody must play it. An audit is a `Game`; `judge` plays it and
+says how well it went: a lower bound on ε, or on μ where the claim is Gaussian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.errors import InputError
+from epicrec.privacy import AuditResult, Guarantee, audit_epsilon, audit_mu
+from epicrec.progress import report
+
+Bits = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+LEAST = 400
+"""Rounds below which an audit shows nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Game:
+    """Two neighbouring worlds, and an observer.
+
+    `play` runs the method once for each bit, in the second world where the bit is set, and answers
+    with one number each: how much what came out looks like the second world. Rounds that are played
+    together must not tell on each other, but may share what is the same in both worlds.
+    """
+
+    claim: Guarantee
+    neighbours: str
+    """The two worlds in words."""
+    play: Callable[[Bits], Floats]
+    rounds: int = 20_000
+    """How often it is played unless told otherwise, both worlds together."""
+    at_once: int = 500
+    certain: float = 0.0
+    """ε that the two worlds show without playing: the largest logarithm of a ratio of chances that
+    the exact sums and the noise's law give. Where a loss is spread over thousands of numbers no
+    number of rounds would see it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What an audit found, beside what is claimed."""
+
+    method: str
+    unit: str
+    relation: str
+    status: str
+    measure: Literal["ε", "μ"]
+    claimed: float
+    lower_bound: float
+    confidence: float
+    runs: int
+    event: str
+    neighbours: str
+
+    @property
+    def share(self) -> float:
+        """How much of the claim was found; above 1 the claim is false."""
+        return self.lower_bound / self.claimed
+
+    @property
+    def holds(self) -> bool:
+        return self.lower_bound <= self.claimed
+
+    def to_dict(self) -> dict[str, Any]:
+        return vars(self) | {"share": self.share, "holds": self.holds}
+
+
+def judge(
+    method: str,
+    games: list[Game],
+    *,
+    rounds: int | None = None,
+    part: float = 1.0,
+    confidence: float = 0.95,
+) -> Finding:
+    """The most that any of these games shows, with this confidence for all of them together.
+
+    `rounds` is how often each is played; else as often as it asks for, times `part`.
+    """
+    if rounds is not None and rounds < LEAST:
+        raise InputError(f"runs must be at least {LEAST} for an audit, not {rounds}")
+    each = 1 - (1 - confidence) / len(games)
+    found = [
+        _judged(method, game, rounds or max(LEAST, int(part * game.rounds)), each) for game in games
+    ]
+    return max(found, key=lambda finding: finding.share)
+
+
+def _judged(method: str, game: Game, rounds: int, confidence: float) -> Finding:
+    bits = np.random.default_rng().random(rounds) < 0.5
+    scores = np.empty(rounds)
+    for start in range(0, rounds, game.at_once):
+        report(f"auditing {method}", start, rounds)
+        these = slice(start, min(start + game.at_once, rounds))
+        scores[these] = game.play(bits[these])
+    report(f"auditing {method}", rounds, rounds)
+    seen = bound(game.claim, scores[~bits], scores[bits], confidence)
+    claim = game.claim
+    by_law = game.certain > seen.lower_bound
+    return Finding(
+        method=method,
+        unit=claim.unit,
+        relation=claim.relation,
+        status=claim.status,
+        measure=seen.measure,
+        claimed=claim.epsilon if claim.mu is None else claim.mu,
+        lower_bound=game.certain if by_law else seen.lower_bound,
+        confidence=confidence,
+        runs=seen.runs,
+        event="by the noise's law, from the exact sums" if by_law else seen.event,
+        neighbours=game.neighbours,
+    )
+
+
+def fisher(off: Floats, moved: Floats) -> Floats:
+    """Scores by Fisher's direction, for rows of numbers whose means differ by `moved`: it sees what
+    the numbers' noise has in common, and takes it out."""
+    spread = np.atleast_2d(np.cov(off.T))
+    small = 1e-9 * np.diag(np.diag(spread) + 1e-9)
+    return np.asarray(off @ np.linalg.solve(spread + small, moved), np.float64)
+
+
+def bound(claim: Guarantee, first: Floats, second: Floats, confidence: float) -> AuditResult:
+    """On μ for a Gaussian claim, else on ε at the claim's δ."""
+    if claim.mu is not None:
+        return audit_mu(first, second, confidence=confidence)
+    return audit_epsilon(first, second, delta=claim.delta, confidence=confidence)

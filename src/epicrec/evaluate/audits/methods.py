@@ -1,0 +1,140 @@
+"""Which game audits which method: `audit` by name, and the table of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from epicrec.errors import InputError
+from epicrec.evaluate.audits.black_box import black_box_game, made
+from epicrec.evaluate.audits.covariance import covariance_games, published_covariance_games
+from epicrec.evaluate.audits.d2p import D2P_MODELS, d2p_games, published_d2p_games
+from epicrec.evaluate.audits.game import Finding, Game, judge
+from epicrec.evaluate.audits.ratings import dpi_games, dpm_games, private_bias_games
+from epicrec.evaluate.audits.releases import RELEASES, published_epicrec_games
+from epicrec.models import PRIVATE, Recommender, make_model
+from epicrec.perturb.contract import Perturber
+from epicrec.settings import check, given
+
+DPI_MODELS = ("dpi-avg", "dpi-pcc", "dpi-cos", "dpi-svd")
+DPM_MODELS = ("dpm-avg", "dpm-pcc", "dpm-cos")
+COVARIANCE = ("covariance-svd", "covariance-knn")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a method as it is made, and which of its sides is looked at."""
+
+    method: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    as_published: bool = False
+    release: bool = False
+    """Whether a device's release is meant, where a model has the same name."""
+
+    @property
+    def name(self) -> str:
+        words = [f"{value}" for value in self.settings.values()]
+        words += ["as published"] * self.as_published + ["a release"] * self.release
+        return ", ".join([self.method, *words])
+
+
+DEFAULTS = (
+    *(Row(name, release=True) for name in ("s-epicrec", "m-epicrec", "d2p", "dpi", "hiding-dpi")),
+    *(Row(name) for name in (*D2P_MODELS, *DPI_MODELS)),
+    Row("dpi-pcc", {"unit": "rating"}),
+    Row("private-bias"),
+    *(
+        Row(name, {"unit": unit, "noise": noise})
+        for name in COVARIANCE
+        for unit in ("rating", "user")
+        for noise in ("gaussian", "laplace")
+    ),
+    *(Row("covariance-svd", {"unit": unit, "feedback": "implicit"}) for unit in ("rating", "user")),
+)
+"""What is proved and must hold."""
+
+PUBLISHED = (
+    Row("m-epicrec", as_published=True, release=True),
+    *(Row(name, as_published=True) for name in (*DPM_MODELS, "d2p")),
+    Row("covariance-svd", {"unit": "rating", "noise": "laplace"}, as_published=True),
+)
+"""As their papers have them; of these only `dpm-avg` keeps its claim."""
+
+BROKEN = frozenset(row.name for row in PUBLISHED if row.method != "dpm-avg")
+"""Rows whose claim is false: an audit that does not find so is blind."""
+
+
+def games_of(row: Row, epsilon: float | None = None) -> list[Game]:
+    """The games that audit a method, at this ε (1, and 3 for D2P, unless given)."""
+    method, settings = row.method, dict(row.settings)
+    if method == "d2p" or method in D2P_MODELS:
+        _none_left(row, settings)
+        budget = 3.0 if epsilon is None else epsilon
+        if row.as_published:
+            return published_d2p_games()
+        return RELEASES["d2p"](budget) if row.release else d2p_games(method, budget)
+    budget = 1.0 if epsilon is None else epsilon
+    if method in RELEASES:
+        _none_left(row, settings)
+        return published_epicrec_games(budget) if row.as_published else RELEASES[method](budget)
+    if row.as_published and method in COVARIANCE:
+        settings["as_published"] = True
+    model: Any = make_model(method, epsilon=budget, **settings)
+    if row.as_published and method in COVARIANCE:
+        return published_covariance_games(model, budget)
+    return _OF_MODELS[method](model)
+
+
+_OF_MODELS: dict[str, Callable[[Any], list[Game]]] = {
+    "private-bias": private_bias_games,
+    **dict.fromkeys(DPI_MODELS, dpi_games),
+    **dict.fromkeys(DPM_MODELS, dpm_games),
+    **dict.fromkeys(COVARIANCE, covariance_games),
+}
+
+
+def _none_left(row: Row, settings: dict[str, Any]) -> None:
+    if settings:
+        raise InputError(f"the audit of {row.method} takes no settings, and got {[*settings]}")
+
+
+def audit(
+    method: str | Recommender | Perturber,
+    *,
+    epsilon: float | None = None,
+    runs: int | None = None,
+    as_published: bool = False,
+    settings: Mapping[str, Any] | None = None,
+) -> Finding:
+    """A 95 % lower bound on what a method really leaks, to be held against its claim.
+
+    A method by name has games of its own where there are some; any other, and a model or perturber
+    that is given as it is, is a black box. `runs` is how often each game is played, both worlds
+    together.
+    """
+    check("the audit", audit, given(epsilon=epsilon, runs=runs))
+    if not isinstance(method, str):
+        return judge(method.method, [black_box_game(method)], rounds=runs)
+    name = PRIVATE.get(method, method)
+    row = Row(name, settings or {}, as_published)
+    if name not in {*_OF_MODELS, *RELEASES, *D2P_MODELS}:
+        subject = made(name, 1.0 if epsilon is None else epsilon)
+        return judge(name, [black_box_game(subject)], rounds=runs)
+    return judge(row.name, games_of(row, epsilon), rounds=runs)
+
+
+def audit_rows(
+    rows: Mapping[str, Callable[[], list[Game]]], *, part: float = 1.0, confidence: float = 0.95
+) -> Iterator[Finding]:
+    """A finding for each row, with this confidence for the whole table: the risk of a false alarm
+    is divided among the rows."""
+    each = 1 - (1 - confidence) / len(rows)
+    for name, games in rows.items():
+        yield judge(name, games(), part=part, confidence=each)
+
+
+def library_rows() -> dict[str, Callable[[], list[Game]]]:
+    """The games of all methods here, by the names of their rows."""
+    return {row.name: partial(games_of, row) for row in (*DEFAULTS, *PUBLISHED)}

@@ -1,0 +1,144 @@
+"""Yang et al. and the sound default for them: one fit, and every user or item of it is a round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from epicrec.data import Ratings, Scale
+from epicrec.evaluate.audits.game import Bits, Floats, Game, fisher
+from epicrec.evaluate.audits.search import climb
+from epicrec.models import Recommender, make_model
+from epicrec.models.private_bias import item_totals
+from epicrec.privacy import Guarantee
+
+STARS = Scale(1, 5, 1)
+_HIDDEN_AMONG = 400
+
+
+def private_bias_games(model: Any) -> list[Game]:
+    """An item has one rating or none; every item of the fit is a round, and the totals that the
+    model publishes are what is seen."""
+
+    def totals(value: int) -> Floats:
+        own = Ratings.from_columns([0], [0], [float(value)], scale=STARS)
+        return np.asarray(item_totals(own)[:, 0], np.float64)
+
+    (value,) = climb(lambda found: float(np.sum(totals(found[0] + 1) ** 2)), [5])
+    moved = totals(value + 1)[:, None]
+
+    def seen(bits: Bits) -> Floats:
+        rated = np.append(np.flatnonzero(bits), len(bits))  # the last for everybody's sake
+        ratings = Ratings.from_columns(
+            np.zeros(len(rated), int), rated, np.full(len(rated), value + 1.0), scale=STARS
+        )
+        totals = model.fit(ratings.with_items(np.arange(len(bits) + 1))).totals_[:, :-1]
+        return np.asarray(totals, np.float64)
+
+    def by_likelihood(bits: Bits) -> Floats:
+        totals = seen(bits)
+        return np.asarray((np.abs(totals) - np.abs(totals - moved)).sum(axis=0))
+
+    def together(bits: Bits) -> Floats:
+        return fisher(seen(bits).T, moved[:, 0])
+
+    said = f"an item has a rating of {value + 1} or none"
+    return [
+        Game(claim=model.guarantee, neighbours=said, play=play, rounds=rounds, at_once=4000)
+        for play, rounds in ((by_likelihood, 200_000), (together, 40_000))
+    ]
+
+
+def dpi_games(model: Any) -> list[Game]:
+    """A rating has one value or another, or is there or not; every user of the fit is a round, and
+    what was released of their ratings is seen, as it stands in the saved model, and once more after
+    a second fit on the same ratings."""
+    hidden = model.unit == "rating"
+    items = np.arange(_HIDDEN_AMONG if hidden else 1)
+
+    def play(bits: Bits) -> Floats:
+        users = np.flatnonzero(bits) if hidden else np.arange(len(bits))
+        values = np.full(len(users), 5.0) if hidden else np.where(bits, 5.0, 1.0)
+        ratings = Ratings.from_columns(
+            np.append(users, len(bits)), np.zeros(len(users) + 1, int), np.append(values, 3.0),
+            scale=STARS,
+        )  # fmt: skip
+        everybody = ratings.with_items(items)
+        if hidden:
+            everybody = _with_users(everybody, len(bits) + 1)
+        model._memory = None  # another world: nothing was released there yet
+        seen = np.zeros((2, len(bits) + 1))
+        for once in seen:
+            released = model.fit(everybody)._released()
+            mine = released.items == 0
+            once[released.users[mine]] = released.values[mine]
+        return np.asarray(seen.mean(axis=0)[:-1])
+
+    said = "5 or none, among fakes" if hidden else "5 or 1"
+    return [
+        Game(
+            claim=_promised(model, items),
+            neighbours=f"a user's only rating is {said}",
+            play=play,
+            rounds=40_000 if hidden else 100_000,
+            at_once=1000 if hidden else 4000,
+        )
+    ]
+
+
+def dpm_games(model: Any) -> list[Game]:
+    """DPM as published. `dpm-avg`: one of three ratings is the lowest or the highest, and the
+    prediction is seen. The others: **the attack**. Two items have one and the same rater, who rates
+    them alike or not. With r̂_ai - r̂_aj = w'_au (r_ui - r_uj)/Σ|w'| the averages' noise cancels, and
+    the two predictions differ only if the ratings do: a few hundred rounds are enough."""
+    play: Callable[[Bits], Floats]
+    if model.method == "dpm-avg":
+
+        def play(bits: Bits) -> Floats:
+            users, items = np.repeat(np.arange(len(bits)), 3), np.tile(np.arange(3), len(bits))
+            first = np.repeat(np.where(bits, 5.0, 1.0), 3)
+            ratings = Ratings.from_columns(
+                users, items, np.where(items == 0, first, 3.0), scale=STARS
+            ).with_items(np.arange(3))
+            asked = ratings.select(ratings.items == 0)
+            scores = model.fit(ratings).predict(asked, histories=ratings)["score"]
+            return np.asarray(scores.to_numpy(), np.float64)
+
+        said, rounds, at_once = "one of a user's three ratings is 5 or 1", 100_000, 4000
+    else:
+
+        def play(bits: Bits) -> Floats:
+            return np.array([_difference(model, 3.0 if bit else 4.0) for bit in bits])
+
+        said, rounds, at_once = "the only rater of y and z rates them alike or not", 1600, 100
+    play(np.array([False]))
+    claim = model.guarantee
+    return [Game(claim=claim, neighbours=said, play=play, rounds=rounds, at_once=at_once)]
+
+
+def _difference(model: Recommender, value: float) -> float:
+    """How far apart an active user's predictions of y and z are, which only `ann` has rated."""
+    rows = [("ann", "x", 3), ("ann", "y", 4), ("ann", "z", value), ("bob", "x", 2), ("bob", "w", 5)]
+    others = Ratings.from_columns(*zip(*rows, strict=True), scale=STARS)
+    own = Ratings.from_columns(["eve"] * 3, ["x", "w", "v"], [3.0, 4.0, 2.0], scale=STARS)
+    asked = pa.table({"user_id": ["eve", "eve"], "item_id": ["y", "z"]})
+    items = ["v", "w", "x", "y", "z"]
+    y, z = model.fit(others, items=items).predict(asked, histories=own)["score"].to_pylist()
+    return float(abs(y - z) > 1e-4)
+
+
+def _with_users(ratings: Ratings, n: int) -> Ratings:
+    """The same ratings among users 0 to n - 1, of whom some have none."""
+    counts = np.bincount(ratings.user_ids[ratings.users], minlength=n)
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return replace(ratings, user_ids=np.arange(n), indptr=indptr)
+
+
+def _promised(model: Any, items: Any) -> Guarantee:
+    one = Ratings.from_columns([0], [0], [3.0], scale=STARS).with_items(items)
+    promise: Guarantee = make_model(model.method, **model.parameters()).fit(one).guarantee
+    return promise

@@ -1,0 +1,400 @@
+"""Audits with teeth: what keeps its promise passes, and faults planted in real code are found.
+
+Noise is fresh, so a test may fail by chance: bounds that must hold are taken with a risk of one in
+a million, and the faults are so large that none is missed more often.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epicrec.client.releases import Releases
+from epicrec.evaluate import audit
+from epicrec.evaluate.audits import black_box, methods, releases
+from epicrec.evaluate.audits.covariance import Worlds, covariance_games
+from epicrec.evaluate.audits.game import Game, judge
+from epicrec.evaluate.audits.methods import BROKEN, DEFAULTS, PUBLISHED, Row, games_of
+from epicrec.evaluate.audits.search import climb
+from epicrec.models import after_dpi, make_model, private_bias
+from epicrec.models.covariance import release as covariance
+from epicrec.models.covariance.statistics import ItemEffects
+from epicrec.perturb import SEpicRec
+from epicrec.perturb.d2p.substitution import Channel
+from epicrec.perturb.dpi import codes, hiding
+from epicrec.perturb.epicrec import mechanism
+from epicrec.perturb.epicrec.plan import Plan
+from epicrec.server.ranking import Ranking
+from epicrec.server.store import catalogue as stored_catalogue
+from epicrec.server.store import releases as stored
+from epicrec.server.training.scored import Scored
+from epicrec.system.audit import device_games, server_games
+
+SURE = 1 - 1e-6
+
+
+def effects_games(unit: str, noise: str, monkeypatch: pytest.MonkeyPatch) -> list[Game]:
+    """The covariance recommender where it measures item effects alone."""
+    monkeypatch.setattr("epicrec.evaluate.audits.covariance._MOST", 0)
+    return covariance_games(make_model("covariance-svd", epsilon=1.0, unit=unit, noise=noise))
+
+
+# ---- what is proved holds -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", DEFAULTS, ids=lambda row: row.name)
+def test_what_is_proved_holds_and_most_of_it_is_found(row: Row, monkeypatch: Any) -> None:
+    if row.method.startswith("covariance"):
+        monkeypatch.setattr("epicrec.evaluate.audits.covariance._MOST", 0)
+    games = [replace(game, rounds=min(game.rounds, 200_000)) for game in games_of(row)]
+    found = judge(row.name, games, part=0.5, confidence=SURE)
+    assert found.holds, found
+    assert found.share > 0.1, "an audit that sees nothing proves nothing"
+
+
+def test_the_covariance_is_measured_and_audited_where_people_are_many() -> None:
+    model = make_model("covariance-svd", epsilon=1.0)
+    *_, crowded = covariance_games(model)
+    assert int(crowded.neighbours.split("; ")[1].split()[0]) > 1
+    assert judge("crowded", [crowded], rounds=400, confidence=SURE).holds
+
+
+@pytest.mark.parametrize("row", [row for row in PUBLISHED if row.name in BROKEN], ids=str)
+def test_what_is_false_as_published_is_found(row: Row) -> None:
+    assert not judge(row.name, games_of(row), rounds=500).holds
+
+
+# ---- twenty-six faults of the defaults ------------------------------------------------------
+
+Plant = Callable[[pytest.MonkeyPatch], Any]
+Games = Callable[[pytest.MonkeyPatch], list[Game]]
+
+
+def scaled(module: Any, name: str, part: float) -> Plant:
+    """Noise of another size."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        honest = getattr(module, name)
+
+        def less(array: Any, scale: Any, **more: Any) -> Any:
+            sizes = [s * part for s in scale] if isinstance(scale, list) else scale * part
+            return honest(array, sizes, **more)
+
+        patch.setattr(module, name, less)
+
+    return plant
+
+
+def wrapped(owner: Any, name: str, change: Callable[..., Any]) -> Plant:
+    """What a function answers, changed: `change(answer, *arguments)`."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        honest = getattr(owner, name)
+        patch.setattr(owner, name, lambda *given, **more: change(honest(*given, **more), *given))
+
+    return plant
+
+
+def _once_for_all(patch: pytest.MonkeyPatch) -> None:
+    honest = mechanism.discrete_laplace
+
+    def drawn(n: int, scales: list[float], **more: Any) -> Any:
+        return np.repeat(honest(1, scales[:1], **more), n)
+
+    patch.setattr(mechanism, "discrete_laplace", drawn)
+
+
+def _without_first(noisy: Any, *_: Any) -> Any:
+    noisy[0] = 0
+    return noisy
+
+
+def _each_category_alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Plan, "scales", lambda plan, epsilon, _: np.full(len(plan.noisy), 1 / epsilon))
+
+
+def _forgetful(patch: pytest.MonkeyPatch) -> None:
+    def drawn(_: Any, ratings: Any, memories: Any, noise: Any) -> Any:
+        del memories
+        found = noise.alter(ratings)
+        return after_dpi.ReleasedRatings(
+            ratings.user_ids, found.item_ids, found.indptr, found.items, found.values, found.scale
+        )
+
+    patch.setattr(after_dpi._AfterDPI, "_drawn", drawn)
+
+
+def _one_noise_for_both_totals(patch: pytest.MonkeyPatch) -> None:
+    honest = private_bias.add_discrete_laplace
+
+    def added(totals: Any, scale: Any, **more: Any) -> Any:
+        totals += honest(np.zeros_like(totals[:1]), scale, **more)
+        return totals
+
+    patch.setattr(private_bias, "add_discrete_laplace", added)
+
+
+def _first_total_plain(patch: pytest.MonkeyPatch) -> None:
+    honest = private_bias.add_discrete_laplace
+
+    def added(totals: Any, scale: Any, **more: Any) -> Any:
+        honest(totals[1:], scale, **more)
+        return totals
+
+    patch.setattr(private_bias, "add_discrete_laplace", added)
+
+
+def _keeps(drawn: Any, _: Any, items: Any, words: Any) -> Any:
+    return np.where(words[0] % np.uint64(4) > 0, items, drawn)
+
+
+def _always_the_group(patch: pytest.MonkeyPatch) -> None:
+    honest = Channel.substitute
+
+    def drawn(channel: Channel, items: Any, words: Any) -> Any:
+        return honest(replace(channel, p=channel.p / 8), items, words)
+
+    patch.setattr(Channel, "substitute", drawn)
+
+
+def _all_shares_one(patch: pytest.MonkeyPatch) -> None:
+    honest = covariance.Budget.measure
+
+    def measured(budget: Any, statistic: Any, share: float, total: Any, **more: Any) -> Any:
+        return honest(budget, statistic, 4.0, total, **more) if share else None
+
+    patch.setattr(covariance.Budget, "measure", measured)
+
+
+def _same_noise_twice(patch: pytest.MonkeyPatch) -> None:
+    """A key that is not fresh: the noise of a fit's measurements comes from one seed."""
+    honest, now = covariance.release_ratings, [0]
+    for name in ("add_integer_gaussian", "add_discrete_laplace"):
+        own = getattr(covariance, name)
+
+        def added(total: Any, scale: Any, *, seed: Any = None, own: Any = own) -> Any:
+            del seed
+            return own(total, scale, seed=now[0])
+
+        patch.setattr(covariance, name, added)
+
+    def released(*given: Any) -> Any:
+        now[0] = secrets.randbits(40)
+        return honest(*given)
+
+    patch.setattr("epicrec.models.covariance.model.release_ratings", released)
+
+
+def _counts_plain(patch: pytest.MonkeyPatch) -> None:
+    honest = covariance.add_integer_gaussian
+
+    def added(total: Any, sigma: Any, **more: Any) -> Any:
+        n = (len(total) - 2) // 2
+        exact = total[n : 2 * n].copy()
+        honest(total, sigma, **more)
+        total[n : 2 * n] = exact
+        return total
+
+    patch.setattr(covariance, "add_integer_gaussian", added)
+
+
+def _past_the_noise(patch: pytest.MonkeyPatch) -> None:
+    honest = covariance._effects
+
+    def looked(ratings: Any, budget: Any, share: float, engine: Any, **more: Any) -> Any:
+        engine(ItemEffects(budget.unit, budget.norm, ratings.scale), ratings)
+        return honest(ratings, budget, share, engine, **more)
+
+    patch.setattr(covariance, "_effects", looked)
+
+
+def _sensitivity(owner: Any, part: Fraction) -> Plant:
+    honest = owner.sensitivity.fget
+    return lambda patch: patch.setattr(
+        owner, "sensitivity", property(lambda statistic: honest(statistic) * part)
+    )
+
+
+def _heavy(sums: Any, statistic: Any, *_: Any) -> Any:
+    """Users who weigh three times what they may."""
+    return 3 * sums if statistic.unit == "user" else sums
+
+
+def _wide(patch: pytest.MonkeyPatch) -> None:
+    """Ratings that are not clamped to the scale's steps."""
+    from epicrec.models.covariance import statistics
+
+    honest = statistics.in_steps
+    patch.setattr(statistics, "in_steps", lambda values, scale: 3 * honest(values, scale))
+
+
+def _nothing_new_nothing_sent(patch: pytest.MonkeyPatch) -> None:
+    honest = Releases.draw
+
+    def drawn(own: Any, catalogue: Any, items: Any, choice: Any, *given: Any, **more: Any) -> Any:
+        latest = own.latest()
+        if latest is not None and len(items) <= 3:  # as if three films were known before
+            return latest
+        return honest(own, catalogue, items, choice, *given, **more)
+
+    patch.setattr(Releases, "draw", drawn)
+
+
+def _exact_popularity(patch: pytest.MonkeyPatch) -> None:
+    honest = Ranking._read_model
+
+    class Popular(Scored):
+        watched: Any
+
+        def for_items(self, history: Any, n: int, offset: int = 0, category: str = "") -> Any:
+            found = super().for_items(history, n, offset, category)
+            return sorted(found, key=lambda one: self.watched[one[0]], reverse=True)
+
+    def read(ranking: Any, connection: Any) -> Any:
+        scored = honest(ranking, connection)
+        scored.__class__ = Popular
+        names = {key: item for key, item, _ in stored_catalogue.visible(connection)}
+        scored.watched = dict.fromkeys(names.values(), 0)
+        for _, items, _ in stored.stream(connection, "rating"):
+            for key in items.tolist():
+                scored.watched[names[key]] += 1
+        return scored
+
+    patch.setattr(Ranking, "_read_model", read)
+
+
+def s_epicrec(_: pytest.MonkeyPatch) -> list[Game]:
+    return releases.RELEASES["s-epicrec"](1.0)
+
+
+def s_epicrec_whole(_: pytest.MonkeyPatch) -> list[Game]:
+    return [black_box.black_box_game(black_box.made("s-epicrec", 1.0))]
+
+
+def of(row: Row) -> Games:
+    return lambda _: games_of(row)
+
+
+def effects(unit: str, noise: str = "gaussian") -> Games:
+    return partial(effects_games, unit, noise)
+
+
+def device(_: pytest.MonkeyPatch) -> list[Game]:
+    return device_games("epicrec", 3)
+
+
+def server(_: pytest.MonkeyPatch) -> list[Game]:
+    return server_games()
+
+
+FAULTS: dict[str, tuple[Plant, Games, int]] = {
+    "EpicRec: half the noise": (
+        scaled(mechanism, "discrete_laplace", 0.3), s_epicrec, 1200
+    ),
+    "EpicRec: a category without noise": (
+        wrapped(mechanism, "discrete_laplace", _without_first), s_epicrec, 800
+    ),
+    "EpicRec: one draw for all categories": (_once_for_all, s_epicrec_whole, 1000),
+    "EpicRec: noise as if each film had one category": (_each_category_alone, s_epicrec, 2400),
+    "M-EpicRec: half the noise": (
+        scaled(mechanism, "discrete_laplace", 0.2), of(Row("m-epicrec", release=True)), 1200
+    ),
+    "DPI: half the noise": (
+        scaled(codes, "add_discrete_laplace", 0.5), of(Row("dpi-avg")), 20_000
+    ),
+    "DPI: a device's noise halved": (
+        scaled(codes, "add_discrete_laplace", 0.3), of(Row("dpi", release=True)), 1600
+    ),
+    "DPI: drawn anew at every fit": (_forgetful, of(Row("dpi-pcc")), 40_000),
+    "HidingDPI: true ratings sent too often": (
+        wrapped(hiding, "keeping_chances", lambda found, *_: (3 * found[0], found[1])),
+        of(Row("dpi-pcc", {"unit": "rating"})), 20_000,
+    ),
+    "HidingDPI: values without noise": (
+        wrapped(hiding, "clamped", lambda _, codes, *__: np.asarray(codes)),
+        of(Row("dpi-pcc", {"unit": "rating"})), 20_000,
+    ),
+    "private-bias: half the noise": (
+        scaled(private_bias, "add_discrete_laplace", 0.5), of(Row("private-bias")), 20_000
+    ),
+    "private-bias: a total without noise": (
+        _first_total_plain, of(Row("private-bias")), 8000
+    ),
+    "private-bias: one noise for both totals": (
+        _one_noise_for_both_totals, of(Row("private-bias")), 8000
+    ),
+    "D2P: keeps what it should exchange": (
+        wrapped(Channel, "substitute", _keeps), of(Row("d2p")), 20_000
+    ),
+    "D2P: hardly ever outside the group": (_always_the_group, of(Row("i-d2p")), 40_000),
+    "covariance: half the noise, Gaussian": (
+        scaled(covariance, "add_integer_gaussian", 0.5), effects("rating"), 40_000
+    ),
+    "covariance: half the noise, Laplace": (
+        scaled(covariance, "add_discrete_laplace", 0.3), effects("rating", "laplace"), 40_000
+    ),
+    "covariance: shares add up to more than 1": (_all_shares_one, effects("user"), 40_000),
+    "covariance: sensitivity too small": (
+        _sensitivity(ItemEffects, Fraction(1, 2)), effects("user"), 40_000
+    ),
+    "covariance: one noise for both looks": (_same_noise_twice, effects("rating"), 8000),
+    "covariance: counts without noise": (_counts_plain, effects("rating"), 8000),
+    "covariance: a sum past the noise": (_past_the_noise, effects("user"), 8000),
+    "covariance: a user's weight is missing": (
+        wrapped(ItemEffects, "__call__", _heavy), effects("user"), 40_000
+    ),
+    "covariance: ratings are not clamped": (_wide, effects("rating"), 40_000),
+    "device: nothing new, nothing sent": (_nothing_new_nothing_sent, device, 400),
+    "server: a list by exact popularity": (_exact_popularity, server, 800),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, games, rounds = FAULTS[fault]
+    with monkeypatch.context() as patch:
+        plant(patch)
+        found = judge(fault, games(patch), rounds=rounds)
+    assert not found.holds, found
+
+
+# ---- the parts ------------------------------------------------------------------------------
+
+
+def test_the_search_finds_the_top() -> None:
+    assert climb(lambda place: -sum((a - 3) ** 2 for a in place), [6, 6, 6]) == (3, 3, 3)
+
+
+def test_worlds_differ_where_the_coin_says() -> None:
+    worlds = Worlds((3, 0), (3, 5), 2, 1, 1)
+    for bits in ([False, False], [True, False], [True, True]):
+        ratings = worlds.ratings(np.array(bits))
+        assert len(ratings) == 2 + sum(bits) + 4
+
+
+def test_a_table_is_sure_as_a_whole() -> None:
+    rows = {name: (lambda row=row: games_of(row)) for row in DEFAULTS[8:10] for name in [row.name]}
+    found = list(methods.audit_rows(rows, part=0.05))
+    assert [one.method for one in found] == [*rows]
+    assert all(one.confidence == pytest.approx(0.975) for one in found)
+
+
+def test_as_published_by_name() -> None:
+    found = audit("m-epicrec", as_published=True, runs=800)
+    assert (found.status, found.holds) == ("claimed", False)
+    assert SEpicRec(releases.FILMS, epsilon=1.0).release([0]).guarantee.status == "proved"
+
+
+@pytest.mark.soak
+def test_the_programs_hold() -> None:
+    for games in (device_games("epicrec", 3), device_games("d2p", 1), server_games()):
+        found = judge("programs", games, confidence=SURE)
+        assert found.holds, found
+        assert found.share > 0.1
