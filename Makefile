@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 AXE := $(VENV)/node/node_modules/axe-core/axe.min.js
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: demo test matrix soak mutants check audit-deps docs bench clean help system
+.PHONY: demo test matrix soak mutants check audit audit-deps docs bench clean help system
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,6 +39,11 @@ check: $(VENV)/.dev  ## style, types, direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+audit: $(VENV)/.dev  ## every claim attacked, in full, and known attacks; writes the figures into the docs
+	$(BIN)/epicrec audit --all --json --plot docs/audit.svg > docs/audit.json
+	$(BIN)/epicrec audit --attacks --json > docs/attacks.json
+	$(BIN)/python docs/audit_tables.py
 
 audit-deps: $(VENV)/.dev  ## known vulnerabilities of what we depend on, where the data can be had
 	@$(BIN)/python .ci/audit_deps.py

@@ -24,6 +24,7 @@ from epicrec.evaluate.audits.game import Game, judge
 from epicrec.evaluate.audits.methods import BROKEN, DEFAULTS, PUBLISHED, Row, games_of
 from epicrec.evaluate.audits.search import climb
 from epicrec.models import after_dpi, make_model, private_bias
+from epicrec.models.covariance import budget, statistics
 from epicrec.models.covariance import release as covariance
 from epicrec.models.covariance.statistics import ItemEffects
 from epicrec.perturb import SEpicRec
@@ -164,26 +165,26 @@ def _always_the_group(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Channel, "substitute", drawn)
 
 
-def _all_shares_one(patch: pytest.MonkeyPatch) -> None:
-    honest = covariance.Budget.measure
+def _shares_of_six(patch: pytest.MonkeyPatch) -> None:
+    honest = budget.Budget.measure
 
-    def measured(budget: Any, statistic: Any, share: float, total: Any, **more: Any) -> Any:
-        return honest(budget, statistic, 4.0, total, **more) if share else None
+    def measured(own: Any, statistic: Any, share: float, total: Any, **more: Any) -> Any:
+        return honest(own, statistic, 6 * share, total, **more)
 
-    patch.setattr(covariance.Budget, "measure", measured)
+    patch.setattr(budget.Budget, "measure", measured)
 
 
 def _same_noise_twice(patch: pytest.MonkeyPatch) -> None:
     """A key that is not fresh: the noise of a fit's measurements comes from one seed."""
     honest, now = covariance.release_ratings, [0]
     for name in ("add_integer_gaussian", "add_discrete_laplace"):
-        own = getattr(covariance, name)
+        own = getattr(budget, name)
 
         def added(total: Any, scale: Any, *, seed: Any = None, own: Any = own) -> Any:
             del seed
             return own(total, scale, seed=now[0])
 
-        patch.setattr(covariance, name, added)
+        patch.setattr(budget, name, added)
 
     def released(*given: Any) -> Any:
         now[0] = secrets.randbits(40)
@@ -193,7 +194,7 @@ def _same_noise_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _counts_plain(patch: pytest.MonkeyPatch) -> None:
-    honest = covariance.add_integer_gaussian
+    honest = budget.add_integer_gaussian
 
     def added(total: Any, sigma: Any, **more: Any) -> Any:
         n = (len(total) - 2) // 2
@@ -202,15 +203,15 @@ def _counts_plain(patch: pytest.MonkeyPatch) -> None:
         total[n : 2 * n] = exact
         return total
 
-    patch.setattr(covariance, "add_integer_gaussian", added)
+    patch.setattr(budget, "add_integer_gaussian", added)
 
 
 def _past_the_noise(patch: pytest.MonkeyPatch) -> None:
     honest = covariance._effects
 
-    def looked(ratings: Any, budget: Any, share: float, engine: Any, **more: Any) -> Any:
-        engine(ItemEffects(budget.unit, budget.norm, ratings.scale), ratings)
-        return honest(ratings, budget, share, engine, **more)
+    def looked(ratings: Any, own: Any, share: float, engine: Any, **more: Any) -> Any:
+        engine(ItemEffects(own.unit, own.norm, ratings.scale), ratings)
+        return honest(ratings, own, share, engine, **more)
 
     patch.setattr(covariance, "_effects", looked)
 
@@ -229,8 +230,6 @@ def _heavy(sums: Any, statistic: Any, *_: Any) -> Any:
 
 def _wide(patch: pytest.MonkeyPatch) -> None:
     """Ratings that are not clamped to the scale's steps."""
-    from epicrec.models.covariance import statistics
-
     honest = statistics.in_steps
     patch.setattr(statistics, "in_steps", lambda values, scale: 3 * honest(values, scale))
 
@@ -335,12 +334,12 @@ FAULTS: dict[str, tuple[Plant, Games, int]] = {
     ),
     "D2P: hardly ever outside the group": (_always_the_group, of(Row("i-d2p")), 40_000),
     "covariance: half the noise, Gaussian": (
-        scaled(covariance, "add_integer_gaussian", 0.5), effects("rating"), 40_000
+        scaled(budget, "add_integer_gaussian", 0.5), effects("rating"), 40_000
     ),
     "covariance: half the noise, Laplace": (
-        scaled(covariance, "add_discrete_laplace", 0.3), effects("rating", "laplace"), 40_000
+        scaled(budget, "add_discrete_laplace", 0.3), effects("rating", "laplace"), 40_000
     ),
-    "covariance: shares add up to more than 1": (_all_shares_one, effects("user"), 40_000),
+    "covariance: shares add up to more than 1": (_shares_of_six, effects("user"), 40_000),
     "covariance: sensitivity too small": (
         _sensitivity(ItemEffects, Fraction(1, 2)), effects("user"), 40_000
     ),

@@ -2,15 +2,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from math import inf, log, nan, sqrt
+from math import exp, inf, log, nan, sqrt
 
 import mpmath
+import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epicrec.errors import InputError
+from epicrec.models.covariance.budget import Budget
+from epicrec.models.covariance.statistics import ItemEffects
 from epicrec.privacy import (
     Guarantee,
     compose,
@@ -173,3 +176,87 @@ def test_refusals():
     ):
         with pytest.raises(InputError, match="must be"):
             call()
+
+
+# ---- against others, and never below the truth ------------------------------------------------
+
+
+def laplace_delta(losses, epsilon):
+    """δ(ε) of Laplace mechanisms with these losses together, by convolving their laws on a grid.
+
+    The loss L = ln P(y)/Q(y) of one with loss l is l with probability ½, -l with e^-l/2, and has
+    the density e^((L-l)/2)/4 between. Losses are rounded down, so that δ is a bound from below.
+    """
+    step = 1e-3
+    law = {0: 1.0}
+    for loss in losses:
+        cells = range(int(-loss / step) - 1, int(loss / step) + 1)
+        edges = [max(-loss, min(loss, k * step)) for k in (*cells, cells[-1] + 1)]
+        part = {
+            k: (exp((b - loss) / 2) - exp((a - loss) / 2)) / 2
+            for k, a, b in zip(cells, edges, edges[1:], strict=False)
+        }
+        top, low = int(loss / step), int(-loss / step) - 1
+        part[top] = part.get(top, 0.0) + 0.5
+        part[low] = part.get(low, 0.0) + exp(-loss) / 2
+        mixed = {}
+        for k, p in law.items():
+            for j, q in part.items():
+                mixed[k + j] = mixed.get(k + j, 0.0) + p * q
+        law = mixed
+    return sum(p * (1 - exp(epsilon - k * step)) for k, p in law.items() if k * step > epsilon)
+
+
+@pytest.mark.parametrize("losses", [[0.5], [0.2, 0.3], [0.1, 0.1, 0.1]])
+def test_pure_sums_are_never_below_the_truth(losses):
+    total = compose([pure(loss) for loss in losses])
+    assert laplace_delta(losses, total.epsilon) == 0
+    assert laplace_delta(losses, 0.8 * total.epsilon) > 0, "and not above it without need"
+
+
+@pytest.mark.parametrize("losses", [[0.5], [0.2, 0.3]])
+def test_the_convolution_agrees_with_dp_accounting(losses):
+    together = None
+    for loss in losses:
+        one = pld.from_laplace_mechanism(parameter=1 / loss, value_discretization_interval=1e-4)
+        together = one if together is None else together.compose(one)
+    for part in (0.3, 0.6, 0.9):
+        epsilon = part * sum(losses)
+        theirs = together.get_delta_for_epsilon(epsilon)
+        ours = laplace_delta(losses, epsilon)
+        assert ours <= theirs + 1e-9
+        assert ours == pytest.approx(theirs, abs=2e-3)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.floats(0.01, 2), min_size=1, max_size=5), st.floats(1e-9, 1e-2))
+def test_gaussian_sums_are_never_below_the_truth(mus, delta):
+    total = compose([gaussian_guarantee(mu, delta, **RATING) for mu in mus], delta)
+    with mpmath.workdps(50):
+        true = mpmath.sqrt(sum(mpmath.mpf(mu) ** 2 for mu in mus))
+    assert total.mu >= true
+    assert exact_delta(true, total.epsilon) <= delta
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.floats(0.01, 20),
+    st.floats(1e-12, 1e-3),
+    st.lists(st.integers(1, 1000), min_size=1, max_size=6),
+    st.sampled_from(["gaussian", "laplace"]),
+)
+def test_shares_of_a_budget_never_add_up_to_more(epsilon, delta, parts, noise):
+    """In fractions: the noise that `measure` adds costs no more than the budget, all together."""
+    budget = Budget(epsilon, delta, "user", noise, 1)
+    shares = [part / sum(parts) for part in parts]
+    statistic = ItemEffects("user", budget.norm, None)
+    spent = Fraction(0)
+    for turn, share in enumerate(shares):
+        _, spread = budget.measure(statistic, share, np.zeros(4, np.int64), turn=turn)
+        if noise == "laplace":
+            spent += statistic.sensitivity / (Fraction(spread) / Fraction(sqrt(2)))
+        else:
+            spent += (statistic.sensitivity / Fraction(spread)) ** 2
+    bound = Fraction(epsilon) if noise == "laplace" else Fraction(gaussian_mu(epsilon, delta)) ** 2
+    assert spent <= bound * (1 + Fraction(1, 1 << 50))
+    assert spent >= bound * (1 - Fraction(1, 1 << 40)), "nothing is left lying"
