@@ -24,8 +24,8 @@ from epicrec.evaluate.audits.game import Game, judge
 from epicrec.evaluate.audits.methods import BROKEN, DEFAULTS, PUBLISHED, Row, games_of
 from epicrec.evaluate.audits.search import climb
 from epicrec.models import after_dpi, make_model, private_bias
-from epicrec.models.covariance import budget, statistics
-from epicrec.models.covariance import release as covariance
+from epicrec.models.covariance import budget
+from epicrec.models.covariance import ratings as covariance
 from epicrec.models.covariance.statistics import ItemEffects
 from epicrec.perturb import SEpicRec
 from epicrec.perturb.d2p.substitution import Channel
@@ -54,7 +54,7 @@ def effects_games(unit: str, noise: str, monkeypatch: pytest.MonkeyPatch) -> lis
 def test_what_is_proved_holds_and_most_of_it_is_found(row: Row, monkeypatch: Any) -> None:
     if row.method.startswith("covariance"):
         monkeypatch.setattr("epicrec.evaluate.audits.covariance._MOST", 0)
-    games = [replace(game, rounds=min(game.rounds, 200_000)) for game in games_of(row)]
+    games = [replace(game, rounds=min(game.rounds, 80_000)) for game in games_of(row)]
     found = judge(row.name, games, part=0.5, confidence=SURE)
     assert found.holds, found
     assert found.share > 0.1, "an audit that sees nothing proves nothing"
@@ -210,7 +210,7 @@ def _past_the_noise(patch: pytest.MonkeyPatch) -> None:
     honest = covariance._effects
 
     def looked(ratings: Any, own: Any, share: float, engine: Any, **more: Any) -> Any:
-        engine(ItemEffects(own.unit, own.norm, ratings.scale), ratings)
+        engine(ItemEffects(own.unit, own.norm, ratings.scale), ratings)  # and no noise
         return honest(ratings, own, share, engine, **more)
 
     patch.setattr(covariance, "_effects", looked)
@@ -229,9 +229,9 @@ def _heavy(sums: Any, statistic: Any, *_: Any) -> Any:
 
 
 def _wide(patch: pytest.MonkeyPatch) -> None:
-    """Ratings that are not clamped to the scale's steps."""
-    honest = statistics.in_steps
-    patch.setattr(statistics, "in_steps", lambda values, scale: 3 * honest(values, scale))
+    """Ratings that are not clamped to the scale."""
+    honest = private_bias.codes_of
+    patch.setattr(private_bias, "codes_of", lambda values, scale: 3 * honest(values, scale))
 
 
 def _nothing_new_nothing_sent(patch: pytest.MonkeyPatch) -> None:
@@ -334,7 +334,7 @@ FAULTS: dict[str, tuple[Plant, Games, int]] = {
     ),
     "D2P: hardly ever outside the group": (_always_the_group, of(Row("i-d2p")), 40_000),
     "covariance: half the noise, Gaussian": (
-        scaled(budget, "add_integer_gaussian", 0.5), effects("rating"), 40_000
+        scaled(budget, "add_integer_gaussian", 0.4), effects("user"), 40_000
     ),
     "covariance: half the noise, Laplace": (
         scaled(budget, "add_discrete_laplace", 0.3), effects("rating", "laplace"), 40_000
@@ -343,8 +343,8 @@ FAULTS: dict[str, tuple[Plant, Games, int]] = {
     "covariance: sensitivity too small": (
         _sensitivity(ItemEffects, Fraction(1, 2)), effects("user"), 40_000
     ),
-    "covariance: one noise for both looks": (_same_noise_twice, effects("rating"), 8000),
-    "covariance: counts without noise": (_counts_plain, effects("rating"), 8000),
+    "covariance: one noise for both looks": (_same_noise_twice, effects("user"), 8000),
+    "covariance: counts without noise": (_counts_plain, effects("user"), 8000),
     "covariance: a sum past the noise": (_past_the_noise, effects("user"), 8000),
     "covariance: a user's weight is missing": (
         wrapped(ItemEffects, "__call__", _heavy), effects("user"), 40_000

@@ -21,7 +21,7 @@ from epicrec.cli.output import (
 )
 from epicrec.errors import InputError
 
-_TIMES = 3
+_TIMES = 4
 """How much longer the whole table takes than the quick one."""
 
 

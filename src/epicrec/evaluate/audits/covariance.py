@@ -22,6 +22,8 @@ from epicrec.evaluate.audits.search import climb
 from epicrec.models.covariance.model import CovarianceSVD
 from epicrec.models.covariance.published import BITS, effect_sums, noise_scales, pair_sums
 from epicrec.models.covariance.statistics import ItemEffects, PairSums
+from epicrec.models.private_bias import ForAndAgainst
+from epicrec.privacy import Guarantee, gaussian_guarantee, gaussian_mu
 
 STARS = Scale(1, 5, 1)
 _MOST = 1 << 11
@@ -83,7 +85,7 @@ class Worlds:
         positions a group."""
         size, n = len(self.without), self.items
         own = np.arange(n).reshape(self.groups, size)
-        if isinstance(statistic, ItemEffects):
+        if isinstance(statistic, ItemEffects | ForAndAgainst):
             yield own
             if statistic.scale is not None:
                 yield own + n
@@ -95,10 +97,10 @@ class Worlds:
 
 def covariance_games(model: CovarianceSVD) -> list[Game]:
     """Item effects alone and, where a crowd makes it worth its noise, the covariance as well."""
-    alone = _neighbours(model, Worlds((0, 0), (0, 0), 800, 1, 3))
+    alone = _neighbours(model, Worlds((0, 0), (0, 0), 2000, 1, 3))
     games = [
-        _game(model, alone, 400_000, partial(_likelihoods, model)),
-        _game(model, alone, 40_000, _fisher),
+        _game(model, alone, 100_000, partial(_likelihoods, model)),
+        _game(model, alone, 16_000, _fisher),
     ]
     crowded = Worlds((0,) * 4, (0,) * 4, 40, 32, 1)
     while crowded.crowd < _MOST:
@@ -130,7 +132,7 @@ def _game(
 
     removed = "is there or not" if model.unit == "user" else "has this history or the other"
     return Game(
-        claim=model.guarantee,
+        claim=_claim(model),
         neighbours=f"a user {removed}: {_said(worlds.with_it)} or {_said(worlds.without)}; "
         f"{worlds.crowd} others rate all {worlds.said}",
         play=play,
@@ -149,13 +151,40 @@ def _likelihoods(model: CovarianceSVD, worlds: Worlds, released: Any) -> Floats:
     """For each group the logarithm of how much likelier its released numbers are with the victim:
     by Neyman and Pearson, nothing tells the worlds apart better. The noise's size is read off."""
     found = np.zeros(worlds.groups)
-    for moved, off in _moved(worlds, released):
-        if model.noise == "laplace":
-            scale = np.abs(off).mean() + 1e-9
-            found += ((np.abs(off + moved / 2) - np.abs(off - moved / 2)) / scale).sum(axis=1)
-        else:
-            found += (moved * off).sum(axis=1) / (np.mean(off**2) + 1e-9)
+    gaussian_only = _claim(model).mu is not None
+    for statistic, total in released:
+        laplace = _has_laplace(statistic)
+        if laplace and gaussian_only:
+            continue
+        found += sum(
+            _likelier(moved, off, laplace) for moved, off in _moved(worlds, [(statistic, total)])
+        )
     return found
+
+
+def _likelier(moved: Floats, off: Floats, laplace: bool) -> Floats:
+    if laplace:
+        scale = np.abs(off).mean() + 1e-9
+        nearer = np.abs(off + moved / 2) - np.abs(off - moved / 2)
+        return np.asarray((nearer / scale).sum(axis=1))
+    return np.asarray((moved * off).sum(axis=1) / (np.mean(off**2) + 1e-9))
+
+
+def _has_laplace(statistic: Any) -> bool:
+    """Totals for and against items always have Laplace noise; others say their norm."""
+    return getattr(statistic, "norm", 1) == 1
+
+
+def _claim(model: CovarianceSVD) -> Guarantee:
+    """What a fit promises. Where parts of the budget went to either noise there is no μ for all of
+    it, but what has Gaussian noise may have no more than an (ε, δ) with Gaussian noise alone."""
+    promise = model.guarantee
+    if promise.mu is not None or not promise.delta:
+        return promise
+    return gaussian_guarantee(
+        gaussian_mu(promise.epsilon, promise.delta), promise.delta, unit=promise.unit,
+        relation=promise.relation, assumes=promise.assumes,
+    )  # fmt: skip
 
 
 def _moved(worlds: Worlds, released: Any) -> Iterator[tuple[Floats, Floats]]:

@@ -13,7 +13,7 @@ from epicrec.data import Ratings, Scale
 from epicrec.evaluate.audits.game import Bits, Floats, Game, fisher
 from epicrec.evaluate.audits.search import climb
 from epicrec.models import Recommender, make_model
-from epicrec.models.private_bias import item_totals
+from epicrec.models.private_bias import ForAndAgainst
 from epicrec.privacy import Guarantee
 
 STARS = Scale(1, 5, 1)
@@ -26,7 +26,7 @@ def private_bias_games(model: Any) -> list[Game]:
 
     def totals(value: int) -> Floats:
         own = Ratings.from_columns([0], [0], [float(value)], scale=STARS)
-        return np.asarray(item_totals(own)[:, 0], np.float64)
+        return ForAndAgainst(STARS)(own).astype(np.float64)
 
     (value,) = climb(lambda found: float(np.sum(totals(found[0] + 1) ** 2)), [5])
     moved = totals(value + 1)[:, None]

@@ -110,9 +110,7 @@ def effect_sums(ratings: Ratings, norm: int, unit: str) -> tuple[Integers, ...]:
     return total, number, sums, counts
 
 
-def pair_sums(
-    ratings: Ratings, levels: Integers, norm: int, unit: str, which: int
-) -> Integers:
+def pair_sums(ratings: Ratings, levels: Integers, norm: int, unit: str, which: int) -> Integers:
     """The last two: covariances of the residuals about released item means (4), or weights (5)."""
     values, weights = np.ones(len(ratings), np.int64), _weights(ratings, norm)
     if which == 4:
