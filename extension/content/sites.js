@@ -1,0 +1,186 @@
+"use strict";
+// Sites: where known pages show what they play or are about. `marks` are the elements that are read;
+// `read` makes of their texts what the page is about, null for "nothing here"; undefined leaves the
+// page to what every page is asked.
+(() => {
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, EXTRA, OTHER, WHOLE, FILM } =
+    globalThis.epicrec.text;
+  const { idsIn } = globalThis.epicrec.schema;
+  const path = (facts) => new URL(facts.address).pathname;
+  const film = (title, more = {}) => ({ title: clean(title), year: null, kind: "film", ids: {}, least: 300, ...more });
+  const episode = (title, texts, more = {}) => ({
+    title: clean(title), year: null, kind: "episode", ids: {}, least: 180, ...someNumbers(texts), ...more,
+  });
+
+  const BESIDE = /^(?:trailer|teaser)\b\s*:|\b(?:trailer|teaser)(?: \d+)?$|making[- ]of|behind the scenes|featurette|hinter den kulissen|\bbonus/i;
+  // A player that shows a title, and a second line for episodes.
+  function player(title, second, more = {}) {
+    const line = clean(second), name = clean(title);
+    if (!name || EXTRA.test(line) || BESIDE.test(name)) return null;
+    const said = someNumbers([line]);
+    if (said.season === null && said.number === null && !line) return film(name, more);
+    const both = numbers(line);
+    return episode(name, [line], { episode: both?.after || undefined, ...more });
+  }
+
+  function netflix(facts, { parts, whole }) {
+    if (!/\/watch\//.test(path(facts))) return undefined;
+    const [title, ...rest] = parts.length ? parts : whole;
+    return title ? player(title, rest.join(" ")) : null;
+  }
+
+  function disney(facts, { title, second }) {
+    return /\/(?:play|video)\//.test(path(facts)) ? player(title[0], second[0]) : undefined;
+  }
+
+  function prime(facts, { title, second, heading, year, runtime }, data) {
+    if (!title.length) return data.work || !/\/detail\//.test(path(facts)) ? undefined : null;
+    const same = heading[0] && plain(heading[0]) === plain(title[0]);
+    return player(title[0], second[0], { year: same ? yearIn(year[0]) : null, length: same ? seconds(runtime[0]) : null });
+  }
+
+  const QUALITY = /^(?:hd|4k|full hd|uhd|english|deutsch|german|free|gratis|restored|colou?ri[sz]ed|classic|kostenlos|subtitled|omu)(?:\s.*)?$/i;
+  function youtube(facts, { heading, channel, rows, badges }, data) {
+    if (!/^\/(?:watch|embed)/.test(path(facts))) return null;
+    const title = clean(heading[0] ?? facts.title.replace(/ - YouTube$/, ""));
+    if (!title || EXTRA.test(title) || data.live) return null;
+    const genre = data.video?.genre ?? "";
+    const made = rows.find((row) => /release|veröffentlich|erscheinung|sortie|estreno|uscita|lançamento|datum/i.test(row));
+    const offered = /youtube (?:movies|filme|films|películas)|^(?:movies|filme|films)$/i.test(channel[0] ?? "") || genre === "Movies"
+      || (rows.length > 1 && made !== undefined);
+    const said = withYear(title);
+    if (offered) {
+      if (numbers(title)) return episode(beforeNumbers(title) || title, [title], { least: 600 });
+      return film(said && !said.rest ? said.title : title, { year: said?.year ?? yearIn(made), least: 2400 });
+    }
+    if (/music|gaming|news|sport|education|howto|people|science/i.test(genre)) return null;
+    const whole = WHOLE.test(title) || /\b(?:documentary|doku|dokumentation|documentaire|documental)\b/i.test(title);
+    if (OTHER.test(title.replace(WHOLE, " "))) return null;
+    if (whole) {
+      const bare = title.replace(WHOLE, " | "), dated = withYear(bare);
+      const parts = (dated?.title ?? bare).split(/[|()[\]–—•]|\s-\s/).map(trim).filter((part) => /\p{L}/u.test(part) && !QUALITY.test(part));
+      const end = /^(.*\S)\s+(1[89]\d\d|20\d\d)$/.exec(parts[0] ?? "");
+      return parts[0] ? film(end && !dated ? end[1] : parts[0], { year: dated?.year ?? yearIn(end?.[2]) ?? yearIn(bare.replace(parts[0], "")), least: 2400 }) : null;
+    }
+    if (said && /film|movie/i.test(genre + badges.join(" ")) && said.title.split(" ").length <= 6) {
+      return film(said.title, { year: said.year, least: 3600 });
+    }
+    return null;
+  }
+
+  // The libraries of the broadcasters: what is no film there says so by its programme or its genre.
+  const NOT_THERE = /nachrichten|news|journal|politik|talk|show|sport|konzert|concert|musik|musique|music|\boper\b|opéra|opera|magazin|wetter|\blive|satire|quiz|bühne|spectacle|infos|\bactu|tagesschau|tagesthemen|\bheute\b|maischberger|miosga|anne will|hart aber fair|illner|\blanz\b|monitor|panorama|weltspiegel|brisant|plusminus|\bfakt\b|\bextra 3|\bnuhr/i;
+  const COUNTED = /\(\d+\/\d+\)/;
+  function library(facts, { show, heading, info, second }, data) {
+    const [genre = "", line = "", below = ""] = [show[0], info[0], second[0]].map((one) => clean(one));
+    const title = clean(heading[0] ?? data.video?.name ?? facts.og.title), page = clean(facts.title);
+    const where = path(facts), kind = genre.includes("|") ? genre.split("|")[0] : genre;
+    const suffix = page.slice(page.indexOf(title) + title.length);
+    if (!title || EXTRA.test(title) || EXTRA.test(suffix) || /\/live/.test(where) || NOT_THERE.test(kind) || NOT_THERE.test(suffix)
+      || /\/(?:nachrichten|politik|sport|magazine|shows|comedy|concert|arte-concert)\//.test(where)) return null;
+    const texts = [title, line, below, page, genre];
+    const serial = /^seri|^séri/i.test(kind) || /\/(?:serien|series)\//.test(where) || COUNTED.test(title);
+    if (numbers(texts.join(" | ")) || serial) {
+      const named = [genre.includes("|") || /ardmediathek/.test(facts.address) ? genre.split("|").at(-1) : null, beforeNumbers(title),
+                     COUNTED.test(title) ? title.split(COUNTED)[0] : null, beforeNumbers(page), title.split(/:\s|\s[-–]\s/)[0]];
+      const series = named.map((one) => trim(one ?? "")).find((one) => one.length > 1);
+      return series ? episode(series, texts) : null;
+    }
+    const known = FILM.test(`${genre} ${where.replaceAll(/[-/]/g, " ")} ${line} ${below} ${suffix}`) || WHOLE.test(suffix);
+    const year = withYear(title)?.year ?? yearIn(line.replace(/\d{1,2}\.\d{1,2}\.\d{4}/g, ""));
+    return film(withYear(title)?.title ?? title, { year, least: known ? 300 : 2400, length: data.video?.length ?? null });
+  }
+
+  function bbc(facts, { title, second }, data) {
+    if (data.work || !/\/iplayer\/episode\//.test(path(facts))) return undefined;
+    if (!title[0]) return null;
+    const named = withYear(title[0])?.title ?? title[0];
+    return second[0] ? player(named, second[0]) : film(named, { year: withYear(title[0])?.year ?? null, least: 3000 });
+  }
+
+  const NO_WORK = /video ?game|videospiel|jeu vid|videojuego|videogioco|podcast|music video|musikvideo|clip musical/i;
+  function imdb(facts, { heading, above, series, link }, data) {
+    const id = /^(?:\/[a-z]{2}(?:-[a-z]{2})?)?\/title\/(tt\d{7,})/.exec(path(facts))?.[1];
+    const titled = clean(facts.og.title ?? "") || clean(facts.title);
+    const bracket = /\(([^()]*\d{4}[^()]*)\)/.exec(titled)?.[1] ?? "";
+    if (!id || data.game || NO_WORK.test(bracket) || NO_WORK.test(facts.title)) return null;
+    const said = withYear(titled);
+    const type = facts.og.type ?? "";
+    const quoted = /^["“„](.+?)["”“]\s*(.*)$/.exec(said?.title ?? "");
+    const kind = data.work?.kind ?? (/episode|folge|épisode|episodio/i.test(type + bracket) || quoted ? "episode"
+      : /tv_show|serie|série/i.test(type + bracket) ? "series" : "film");
+    const year = data.work?.year ?? said?.year ?? yearIn(bracket);
+    const base = { year, kind, ids: { imdb: id }, look: true, length: data.work?.length ?? null, least: 2400 };
+    if (kind === "episode") {
+      const title = clean(series[0] ?? quoted?.[1] ?? data.work?.title ?? "");
+      return title ? { ...base, ...someNumbers([clean(above[0]), clean(facts.title)]), title, episode: clean(heading[0]) } : null;
+    }
+    const title = clean(data.work?.title ?? said?.title ?? link[0] ?? heading[0]);
+    return title && !/^404|not found/i.test(facts.title) ? { ...base, title } : null;
+  }
+
+  function letterboxd(facts, { heading, original, links, year, review }, data) {
+    if (!/^\/(?:[\w-]+\/)?film\/[\w-]+\/?(?:\d+\/?|crew\/?|cast\/?|details\/?|genres\/?|releases\/?)?$/.test(path(facts))) return null;
+    const og = withYear(clean(facts.og.title ?? "").replace(/^.*\breview of /i, "")) ?? withYear(facts.title);
+    const title = clean(data.work?.title ?? og?.title ?? data.reviewed ?? heading[0] ?? review[0] ?? "");
+    const ids = idsIn(links);
+    const kind = links.some((link) => /themoviedb\.org\/tv\//.test(link)) ? "series" : "film";
+    return title ? { title, year: og?.year ?? data.work?.year ?? yearIn(year[0]), kind, ids, look: true, least: 2400, also: original[0] } : null;
+  }
+
+  const FILM_CATEGORY = new RegExp(`^(?:${[
+    "\\d{4}(?:[^\\d]{0,40})? films", "(?:\\p{L}+ ){0,3}films? (?:\\p{L}+ ){0,4}(?:sortie?|del|uit|fra|z|von) (?:en |roku )?\\d{4}",
+    "filmtitel \\d{4}", "pel[ií]culas del? \\d{4}", "filmes (?:d[aeo]s? )?(?:\\p{L}+ ){0,3}(?:de )?\\d{4}", "(?:\\p{L}+ )?filmer (?:från )?\\d{4}",
+    "(?:\\p{L}+ )*filmy z (?:roku )?\\d{4}(?: roku)?", "фильмы[^\\d]{0,40}\\d{4} года", "фільми[^\\d]{0,40}\\d{4}(?: року)?",
+    "\\d{4}年の?(?:映画|电影|電影)", "\\p{L}*映画作品", "\\d{4}년 영화", "\\d{4} filmleri", "vuoden \\d{4} \\p{L}*elokuvat", "\\d{4} filmjei", "filme de \\d{4}",
+  ].join("|")})$`, "iu");
+  const SERIES_CATEGORY = /television series (?:debuts|endings)|^fernsehserie|^s[eé]ries? t[eé]l[eé]vis[eé]es? |^serie televisive |^series de televisi[oó]n |^s[eé]ries de televis[aã]o |televisieserie|^tv-seriestarter|^seriale telewizyjne|телесериалы|テレビドラマ|телесеріали|^miniserie|television miniseries|^mini-s[eé]ries?/iu;
+  const IN_TITLE = /^(.*?)\s*[(（]([^()（）]*)[)）]$/u;
+  const FILM_WORD = /(?:^|[\s,\d])(?:tv[- ])?(?:film|filme|spielfilm|fernsehfilm|película|pelicula|movie|elokuva|фильм|фільм|映画|电影|電影|영화|kurzfilm)(?:$|[\s,\d])|^\d{4}年の?映画$/iu;
+  const SERIES_WORD = /tv[- ](?:mini)?series|television series|fernsehserie|^serie$|s[eé]rie t[eé]l[eé]vis[eé]e|serie televisiva|serie de televisi[oó]n|série de televisão|miniseries|miniserie|televisieserie|tv-serie|телесериал|テレビドラマ/iu;
+  const NO_ARTICLE = /film series|franchise|filmreihe|soundtrack|novel|roman(?!\p{L})|album|song|book|character|episode|season|festival|disambiguation|list of|video game|musical|actor|actress|director|company|studio|award/iu;
+
+  const IS_FILM = /\b(?:is|was|ist|war|est|è|es|é|ha sido|was een|is een|är|er|jest)\s[^.]{0,80}?(?:film|movie|película|filme)\b(?! (?:director|actor|actress|producer|critic|score|festival|studio|series|franchise|editor|composer|company|award))/iu;
+  function wikipedia(facts, { heading, body, description, categories, box, rows, first, wikidata, other }) {
+    if (!/(?:^|\s)ns-0(?:\s|$)/.test(body[0] ?? "") || other.length) return null;
+    const name = clean(heading[0]), bracketed = IN_TITLE.exec(name), bracket = bracketed?.[2] ?? "";
+    const about = clean(description[0]), start = clean(first[0]);
+    if (!name || NO_ARTICLE.test(bracket)) return null;
+    const says = categories.map(clean);
+    if (/^(?:list of|liste|lista|elenco|anexo:)/i.test(name)) return null;
+    const films = says.filter((one) => FILM_CATEGORY.test(one)), series = says.filter((one) => SERIES_CATEGORY.test(one));
+    const lasting = rows.some((row) => /running time|durée|länge|laufzeit|durata|duración|duração|speelduur|speltid|längd|上映時間|длительность|spilletid|czas trwania|kesto|süre/i.test(row));
+    const boxed = lasting && (/\bfilm\b|cinema|cinéma|kino|movie/i.test(box[0] ?? "") || IS_FILM.test(start.slice(0, 250)));
+    const shown = /^(?:film|fernsehfilm|kurzfilm)$/i.test(clean(rows[0]).split(" ")[0] ?? "");
+    const isFilm = FILM_WORD.test(bracket) || /^\d{4}\b.*\b(?:film|movie|documentary|short)\b/i.test(about) || films.length > 0 || boxed || shown;
+    const isSeries = /^(?:fernsehserie|série télévisée|serie tv)/i.test(clean(rows[0])) || SERIES_WORD.test(bracket) || SERIES_WORD.test(about) || series.length > 0;
+    const kind = SERIES_WORD.test(bracket) ? "series" : FILM_WORD.test(bracket) ? "film" : isFilm && !(isSeries && SERIES_WORD.test(about)) ? "film" : isSeries ? "series" : null;
+    if (!kind || (about && NO_ARTICLE.test(about))) return null;
+    const dated = rows.find((row) => /release|erschein|sortie|anno|estreno|año|premier|erstausstrahlung|diffusion|originalausstrahlung|lançamento|produktionsjahr|jahr|ano |datum|公開|дата|год|première|jaar/i.test(row));
+    const year = yearIn(bracket) ?? yearIn(/^\d{4}/.exec(about)?.[0]) ?? yearIn((kind === "film" ? films : series).find((one) => yearIn(one)))
+      ?? yearIn(dated) ?? (kind === "series" ? yearIn(about) : null) ?? yearIn(start.slice(0, 300));
+    return { title: bracketed && (FILM_WORD.test(bracket) || SERIES_WORD.test(bracket) || yearIn(bracket)) ? bracketed[1] : name,
+             year, kind, ids: idsIn(wikidata), look: true, least: 2400 };
+  }
+
+  globalThis.epicrec.sites = [
+    { host: /(?:^|\.)netflix\.com$/, read: netflix, marks: { parts: "[data-uia='video-title'] > *", whole: "[data-uia='video-title']" } },
+    { host: /(?:^|\.)disneyplus\.com$/, read: disney, marks: { title: ".title-field", second: ".subtitle-field" } },
+    { host: /(?:^|\.)(?:primevideo\.com|amazon\.(?:com|de|fr|it|es|nl|se|pl|ca|in|co\.uk|co\.jp|com\.\w\w))$/, read: prime,
+      marks: { title: ".atvwebplayersdk-title-text", second: ".atvwebplayersdk-subtitle-text", heading: "[data-automation-id='title']",
+               year: "[data-automation-id='release-year-badge']", runtime: "[data-automation-id='runtime-badge']" } },
+    { host: /(?:^|\.)youtube(?:-nocookie)?\.com$/, read: youtube,
+      marks: { heading: "ytd-watch-metadata h1, .ytp-title-link", channel: "ytd-channel-name", rows: "ytd-metadata-row-renderer", badges: "ytd-watch-metadata .badge" } },
+    { host: /(?:^|\.)ardmediathek\.de$/, read: library, marks: { show: "h2.show", heading: "main h1", info: ".meta", second: "main h3.none" } },
+    { host: /(?:^|\.)zdf\.de$/, read: library, marks: { show: ".teaser-cat", heading: "main h1", info: ".teaser-info", second: "main .sub-headline" } },
+    { host: /(?:^|\.)arte\.tv$/, read: library, marks: { show: ".genre", heading: "main h1", info: ".credits", second: "main h1 + h2" } },
+    { host: /(?:^|\.)bbc\.co\.uk$/, read: bbc, marks: { title: ".episode-metadata .title", second: ".episode-metadata .subtitle" } },
+    { host: /(?:^|\.)imdb\.com$/, read: imdb,
+      marks: { heading: "h1", above: "[data-testid='hero-subnav-bar-season-episode-numbers-section']", series: "[data-testid='hero-title-block__series-link']", link: "[data-testid='subtitle']" } },
+    { host: /(?:^|\.)letterboxd\.com$/, read: letterboxd,
+      marks: { heading: "h1.primaryname, #content h1", original: ".originalname", links: "@a[data-track-action]", year: ".releasedate, .metadata", review: ".headline-2 a" } },
+    { host: /(?:^|\.)wikipedia\.org$/, read: wikipedia,
+      marks: { heading: "#firstHeading", body: "%body", description: ".shortdescription", categories: "#catlinks li", box: "%[class*='infobox']", rows: "[class*='infobox'] tr",
+               first: ".mw-parser-output p", wikidata: "@#t-wikibase a", other: "#disambigbox, .dmbox-disambig, #Begriffsklärung, .disambigbox, .bandeau-homonymie, .ambox-disambig" } },
+  ];
+})();

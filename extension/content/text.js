@@ -1,0 +1,178 @@
+"use strict";
+// Text: what titles of pages say in words and numbers, in the languages people watch in.
+(() => {
+  const SEASON =
+    "(?:season|series|staffel|saison|temporada|stagione|seizoen|säsong|sæson|sesong|kausi|sezon|" +
+    "сезон|シーズン|시즌)";
+  const EPISODE =
+    "(?:episode|episodio|episódio|épisode|[eé]p\\.?|folge|flg\\.?|capítulo|aflevering|avsnitt|afsnit|jakso|" +
+    "odcinek|bölüm|серия|эпизод)";
+  const GAP = "[^\\p{L}\\d]{0,5}";
+  const made = (...parts) => new RegExp(parts.join(""), "iu");
+  const BOTH = [
+    made("(?<![\\p{L}\\d])[ST]\\.?\\s?(?<s>\\d{1,2})\\s*[-:.,·/| ]*\\s*[EF](?:p\\.?)?\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])"),
+    made("(?<![\\p{L}\\d])(?<s>\\d{1,2})x(?<e>\\d{2,3})(?![\\p{L}\\d])"),
+    made(SEASON, "\\s*(?<s>\\d{1,2})(?!\\d)", GAP, EPISODE, "\\s*(?<e>\\d{1,4})(?!\\d)"),
+    made(EPISODE, "\\s*(?<e>\\d{1,4})(?!\\d)", GAP, SEASON, "\\s*(?<s>\\d{1,2})(?!\\d)"),
+    made("(?<s>\\d{1,2})[.ªº]\\s*", SEASON, GAP, "(?:(?<e>\\d{1,4})[.ªº]\\s*", EPISODE, ")"),
+    made("(?<s>\\d{1,2})[.ªº]\\s*", SEASON, GAP, EPISODE, "\\s*(?<e>\\d{1,4})(?!\\d)"),
+    made(SEASON, "\\s*(?<s>\\d{1,2})", GAP, "(?<e>\\d{1,4})\\.\\s*", EPISODE),
+    made(SEASON, "\\s*(?<s>\\d{1,2})\\s*\\((?<e>\\d{1,4})/\\d+\\)"),
+    made(SEASON, "\\s*(?<s>\\d{1,2})\\s*[-:·,]\\s*(?<e>\\d{1,3})\\.\\s"),
+    made("第?\\s*(?<s>\\d{1,2})\\s*(?:期|シーズン).{0,4}第\\s*(?<e>\\d{1,4})\\s*[話回]"),
+    made("シーズン\\s*(?<s>\\d{1,2}).{0,4}第\\s*(?<e>\\d{1,4})\\s*[話回]"),
+  ];
+  const ONE = [
+    made("(?<![\\p{L}\\d])(?:", EPISODE, "\\s*|E)(?<e>\\d{1,4})(?![\\p{L}\\d])"),
+    made("(?<!\\d)(?<e>\\d{1,4})\\.\\s*", EPISODE),
+    made("第\\s*(?<e>\\d{1,4})\\s*[話回]"),
+    made("\\((?<e>\\d{1,4})/\\d{1,4}\\)"),
+  ];
+  const ONLY_SEASON = [
+    made("(?<![\\p{L}\\d])", SEASON, "\\s*(?<s>\\d{1,2})(?!\\d)"),
+    made("(?<!\\d)(?<s>\\d{1,2})[.ªº]\\s*", SEASON),
+  ];
+  const YEAR = "(?<y>1[89]\\d\\d|20\\d\\d)";
+  const IN_BRACKETS = made(
+    "^(?<t>.*?\\S)\\s*[([（](?:[^()（）]*[^\\d()（）])?", YEAR,
+    "(?:\\s*[-–]\\s*(?:\\d{2,4}|present|heute)?)?(?:[^\\d()（）][^()（）]*)?[)\\]）]",
+  );
+
+  const first = (patterns, text) => {
+    for (const pattern of patterns) {
+      const found = pattern.exec(text);
+      if (found) return found;
+    }
+    return null;
+  };
+
+  // Season and number in one text, and what stands before and after them.
+  function numbers(text) {
+    const found = first(BOTH, text);
+    if (!found) return null;
+    const { s, e } = found.groups;
+    return {
+      season: Number(s), number: Number(e),
+      before: trim(text.slice(0, found.index)),
+      after: trim(text.slice(found.index + found[0].length)),
+    };
+  }
+
+  // The same from several texts, each of which may hold half of it: for pages known to be of episodes.
+  function someNumbers(texts) {
+    for (const text of texts) {
+      const both = numbers(text);
+      if (both) return { season: both.season, number: both.number };
+    }
+    const of = (patterns) => texts.map((text) => first(patterns, text)).find(Boolean);
+    const season = of(ONLY_SEASON), number = of(ONE);
+    return { season: season ? Number(season.groups.s) : null, number: number ? Number(number.groups.e) : null };
+  }
+
+  // Where the words about season and episode begin.
+  function beforeNumbers(text) {
+    const found = [...BOTH, ...ONLY_SEASON, ...ONE].map((p) => p.exec(text)).filter(Boolean)
+      .sort((a, b) => a.index - b.index)[0];
+    return found ? trim(text.slice(0, found.index)) : null;
+  }
+
+  function clean(text) {
+    return (text ?? "").replace(/[\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, "").replace(/\s+/g, " ").trim();
+  }
+
+  function trim(text) {
+    return clean(text).replace(/^[\s\-–—|:·•,/([]+|[\s\-–—|:·•,/([]+$/g, "");
+  }
+
+  // "Heat (1995) – Site" as its title, its year and the rest; null where no year stands in brackets.
+  function withYear(text) {
+    const found = IN_BRACKETS.exec(clean(text));
+    if (!found) return null;
+    const year = Number(found.groups.y);
+    if (year > new Date().getFullYear() + 2) return null;
+    return { title: trim(found.groups.t), year, rest: trim(clean(text).slice(found[0].length)) };
+  }
+
+  function yearIn(text) {
+    const found = /(?<!\d)(1[89]\d\d|20\d\d)(?!\d)/.exec(String(text ?? ""));
+    return found ? Number(found[1]) : null;
+  }
+
+  // What is left of two titles when case, marks and spaces do not count.
+  function plain(text) {
+    return clean(text).toLowerCase().normalize("NFKD").replace(/[^\p{L}\p{N}]+/gu, "");
+  }
+
+  function decode(text) {
+    const named = { quot: '"', amp: "&", lt: "<", gt: ">", apos: "'", nbsp: " " };
+    return text.replace(/&(?:#x([\da-f]+)|#(\d+)|(\w+));/gi, (all, hex, number, name) =>
+      hex ? String.fromCodePoint(parseInt(hex, 16)) : number ? String.fromCodePoint(Number(number))
+        : named[name.toLowerCase()] ?? all);
+  }
+
+  // Seconds of "PT2H16M", "1h 58min", "113 Min." or "143分"; null where there are none.
+  function seconds(text) {
+    const said = clean(String(text ?? ""));
+    if (/^\d+$/.test(said)) return Number(said);
+    const iso = /^P(?:T|.*T)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?/i.exec(said);
+    if (iso && (iso[1] || iso[2] || iso[3])) {
+      return 3600 * (iso[1] ?? 0) + 60 * (iso[2] ?? 0) + Number(iso[3] ?? 0);
+    }
+    const hours = /(\d+)\s*(?:h|std|hr|hours?|時間)\b\.?\s*(?:(\d+)\s*(?:m|min|minutes?|分))?/i.exec(said);
+    if (hours) return 3600 * hours[1] + 60 * (hours[2] ?? 0);
+    const minutes = /(\d+)\s*(?:min|mins|minuten|minutes|分)/i.exec(said);
+    return minutes ? 60 * minutes[1] : null;
+  }
+
+  const words = (list) => new RegExp(`(?<![\\p{L}\\d])(?:${list.join("|")})(?![\\p{L}\\d])`, "iu");
+  // Beside a film, never the film: also on a page that is about one.
+  const EXTRA = words([
+    "trailer\\d*", "trailers", "teaser", "teasers", "previews?", "vorschau", "bande[- ]annonce", "tráiler", "avance",
+    "first look", "sneak peek", "clips?", "featurette", "making[- ]?of", "behind the scenes",
+    "hinter den kulissen", "coulisses", "outtakes?", "bloopers?", "deleted scenes?", "bonus\\w*", "extras?",
+    "special features?", "interviews?", "promo", "ausschnitt", "extrait", "szene", "scène", "escena", "recap",
+  ]);
+  // What is called like a film and is none; only asked where nothing but words tells.
+  const OTHER = words([
+    "scenes?", "szenen", "reviews?", "kritik", "rezension", "critique", "reseña", "recensione", "explained",
+    "erklärt", "expliquée?", "explicad[ao]", "analysis", "analyse", "análisis", "breakdown", "ending", "endings",
+    "theory", "theories", "reacts?", "reaction", "reaktion", "reacción", "commentary", "podcast\\w*", "rewatch",
+    "lecture", "lectures", "vorlesung\\w*", "cours", "course", "kurs", "lesson", "lektion", "tutorial", "webinar",
+    "keynote", "talk", "talks", "talkshow", "vortrag", "panel", "conference", "konferenz", "conférence", "conferencia",
+    "seminar", "workshop", "symposium", "meeting", "concerts?", "konzerte?", "concierto", "concerto", "symphony",
+    "sinfonie", "symphonie", "philharmoni\\w+", "orchest\\w+", "oper", "opera", "opéra", "festival", "live",
+    "livestream", "live-?tv", "direct", "music video", "official video", "official audio", "musikvideo", "clip officiel",
+    "lyrics?", "soundtrack", "ost", "songs?", "album", "playlist", "remix", "karaoke", "gameplay", "let'?s play",
+    "walkthrough", "playthrough", "longplay", "cutscenes?", "speedrun", "game", "games", "vlog", "unboxing", "haul",
+    "news", "nachrichten", "tagesschau", "tagesthemen", "heute journal", "journal", "actualités", "noticias",
+    "sportschau", "sports?", "match", "highlights", "bundesliga", "workout", "yoga", "training", "sermon",
+    "gottesdienst", "predigt", "asmr", "top \\d+", "ranking", "ranked", "essay", "how to", "why", "every", "everything",
+    "how", "warum", "wie", "pourquoi", "comment", "things", "facts", "holidays?", "urlaub", "ferien", "vacation", "wedding",
+    "hochzeit", "birthday", "geburtstag", "our trip", "my", "unser", "webcam", "cctv", "camera", "dashcam", "pressekonferenz",
+    "press conference", "vs\\.?", "playing", "plays", "parliament", "bundestag", "debate", "debatte", "quiz", "show", "magazin", "audiobook",
+    "hörbuch", "hörspiel", "audiobuch", "livre audio", "relaxing", "ambience", "sleep", "fireplace", "sounds",
+    "log ?in", "sign ?in", "anmelden", "404", "not found", "suche", "search", "recherche",
+  ]);
+  const WHOLE = words([
+    "full (?:movie|film|length)", "(?:whole|complete|entire) (?:movie|film)", "ganzer (?:film|spielfilm)", "der ganze film",
+    "(?:kompletter|vollständiger) (?:film|spielfilm)", "film komplett", "film complet", "película completa",
+    "pelicula completa", "film completo", "filme completo", "spielfilm", "полный фильм", "cały film", "hele film(?:en)?",
+    "die ganze doku", "ganze doku", "full documentary", "documentaire complet", "documental completo", "feature film", "in voller länge",
+  ]);
+  const FILM = words([
+    "film", "films", "filme", "filmen", "spielfilm\\w*", "fernsehfilm\\w*", "kinofilm\\w*", "movies?", "kino", "cin[eé]ma", "cine",
+    "pel[ií]culas?", "doku\\w*", "documentar\\w+", "documentaire\\w*", "documental", "kurzfilm\\w*", "courts?[- ]m[eé]trages?",
+    "short film", "cortometraje", "映画", "фильм\\p{L}*", "feature", "filmmittwoch",
+  ]);
+  // What is no film although the page calls it one.
+  const PERFORMED = words([
+    "konzerte?", "concerts?", "concierto", "philharmoni\\w+", "live (?:at|in|from|aus)", "gameplay", "let'?s play", "podcast",
+    "lecture", "vorlesung", "webinar", "music video", "musikvideo",
+  ]);
+  const SHORT = words(["kurzfilm\\w*", "court[- ]métrages?", "courts métrages", "short films?", "cortometrajes?", "cortometraggi\\w*", "short"]);
+
+  (globalThis.epicrec ??= {}).text = {
+    numbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, seconds,
+    EXTRA, OTHER, PERFORMED, WHOLE, FILM, SHORT,
+  };
+})();

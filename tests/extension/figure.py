@@ -1,0 +1,106 @@
+"""The figure: what the extension takes the labelled pages for, in Chromium, against their labels."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+EXTENSION = Path(__file__).parents[2] / "extension"
+CONTENT = ("text", "schema", "sites", "facts", "detect", "playing", "watch")
+SCRIPTS = "\n".join((EXTENSION / "content" / f"{name}.js").read_text("utf-8") for name in CONTENT)
+SIMULATE = (Path(__file__).parent / "simulate.js").read_text("utf-8")
+
+Label = dict[str, Any]
+
+
+@dataclass
+class Figure:
+    """Counts of reports and pages, and which files were judged wrongly."""
+
+    reports: int = 0
+    right: int = 0
+    expected: int = 0
+    wrong: list[tuple[str, Any]] = field(default_factory=list)
+
+    @property
+    def precision(self) -> float:
+        return self.right / self.reports
+
+    @property
+    def recall(self) -> float:
+        return self.right / self.expected
+
+
+def judge_pages(context: Any, labels: list[Label], files: dict[str, str]) -> Figure:
+    """Serve each page under its address, play it, and compare what was told in the end."""
+    found = Figure()
+    for label in labels:
+        said = seen_on(context, label, files)
+        right = [one for one in said if label["expected"] and is_right(one, label["expected"])]
+        found.reports += len(said)
+        found.right += bool(right)
+        found.expected += label["expected"] is not None
+        if len(said) != len(right) or bool(right) != (label["expected"] is not None):
+            found.wrong.append((label["file"], said))
+    return found
+
+
+def seen_on(context: Any, label: Label, files: dict[str, str]) -> list[Label]:
+    """The reports of one page; one that grew from looked at to watched counts once."""
+    served = {label["address"]: files[label["file"]]}
+    for frame in label.get("frames", []):
+        served[frame["address"]] = files[frame["file"]]
+    page = context.new_page()
+
+    def answer(route: Any) -> None:
+        body = served.get(route.request.url)
+        if body is None:
+            route.fulfill(status=404, body="")
+        else:
+            route.fulfill(status=200, content_type="text/html; charset=utf-8", body=body)
+
+    page.route("**/*", answer)
+    try:
+        page.goto(label["address"])
+        heard: list[Any] = []
+        for frame in label.get("frames", []):
+            inner = next(one for one in page.frames if one.url == frame["address"])
+            heard += play(inner, label, frame["address"], [])
+        told = play(page.main_frame, label, None, heard)
+    finally:
+        page.close()
+    reports = [one["said"]["seen"] for one in told if "seen" in one["said"]]
+    grown = {work_of(one) for one in reports if one["how"] == "watched"}
+    return [one for one in reports if one["how"] == "watched" or work_of(one) not in grown]
+
+
+def play(frame: Any, label: Label, address: str | None, heard: list[Any]) -> list[Any]:
+    frame.evaluate(SCRIPTS + "\n;0")
+    given = {"label": label, "frame": address, "frames": heard}
+    told: list[Any] = frame.evaluate(SIMULATE, given)
+    return told
+
+
+def work_of(report: Label) -> tuple[Any, ...]:
+    return tuple(report[name] for name in ("title", "year", "kind", "season", "number"))
+
+
+def plain(text: str) -> str:
+    """What is left when case, spaces and punctuation do not count."""
+    return "".join(re.findall(r"[^\W_]+", unicodedata.normalize("NFC", text).casefold()))
+
+
+def is_right(report: Label, expected: Label) -> bool:
+    titles = {plain(title) for title in (expected["title"], *expected.get("also", []))}
+    if (report["how"], report["kind"]) != (expected["how"], expected["kind"]):
+        return False
+    if plain(report["title"]) not in titles:
+        return False
+    if any(expected["ids"].get(name) != number for name, number in report["ids"].items()):
+        return False
+    if report["kind"] == "episode":
+        return (report["season"], report["number"]) == (expected["season"], expected["number"])
+    return report["year"] in (None, expected["year"])
