@@ -4,9 +4,10 @@ PYTHONS ?= 3.11 3.12 3.13
 VENV ?= .venv
 BIN := $(VENV)/bin
 AXE := $(VENV)/node/node_modules/axe-core/axe.min.js
+LINTER := $(VENV)/node/node_modules/.bin/addons-linter
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: demo test matrix soak mutants check audit audit-deps docs bench clean help system
+.PHONY: demo test matrix soak mutants check audit audit-deps docs bench extension clean help system
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -51,6 +52,9 @@ audit-deps: $(VENV)/.dev  ## known vulnerabilities of what we depend on, where t
 docs: $(VENV)/.dev  ## the documentation, into site/
 	$(BIN)/mkdocs build --strict
 
+extension: $(VENV)/bin/python  ## the browser extension as one zip, the same bytes every time, into dist/
+	@$(BIN)/python .ci/extension.py
+
 bench: $(VENV)/.dev  ## speed beside peers, as ratios in one run
 	$(BIN)/epicrec bench
 
@@ -62,6 +66,9 @@ system: $(VENV)/bin/python
 	[ -z "$$missing" ] || { [ "$$(id -u)" = 0 ] && apt-get -qq update && \
 	  DEBIAN_FRONTEND=noninteractive apt-get -qqy install $$missing; } >/dev/null 2>&1 || \
 	  echo "cannot install$$missing here: the tests that need them are skipped"
+	@[ -e $(LINTER) ] || ! command -v npm >/dev/null || \
+	  npm install --silent --no-audit --no-fund --prefix $(VENV)/node addons-linter@10 >/dev/null 2>&1 || \
+	  echo "cannot fetch addons-linter here: the extension is not linted"
 	@[ -e $(AXE) ] || ! command -v npm >/dev/null || \
 	  npm install --silent --no-audit --no-fund --prefix $(VENV)/node axe-core@4 >/dev/null 2>&1 || \
 	  echo "cannot fetch axe-core here: the tests of accessibility are skipped"

@@ -13,8 +13,9 @@ from epicrec.client.remote import UntrustedError, shown_certificate
 from epicrec.errors import InputError
 
 EVERY_PAGE = (
-    "/", "/history", "/sources", "/privacy", "/preview", "/for-you", "/for-you/Comedy", "/learned",
-    "/learned?q=alien", "/learned?look=1", "/ledger", "/server", "/data", "/history?q=alien",
+    "/", "/history", "/sources", "/extension", "/privacy", "/preview", "/for-you",
+    "/for-you/Comedy", "/learned", "/learned?q=alien", "/learned?look=1", "/ledger", "/server",
+    "/data", "/history?q=alien",
 )  # fmt: skip
 
 

@@ -34,8 +34,8 @@ if CHROMIUM is None:
 
 SCREENSHOTS = Path(os.environ.get("EPICREC_SCREENSHOTS", "out/screenshots"))
 EVERY_PAGE = (
-    "", "history", "history?q=star", "sources", "privacy", "preview", "for-you", "for-you/Comedy",
-    "learned", "ledger", "server", "data",
+    "", "history", "history?q=star", "sources", "extension", "privacy", "preview", "for-you",
+    "for-you/Comedy", "learned", "ledger", "server", "data",
 )  # fmt: skip
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",

@@ -21,6 +21,7 @@ import httpx
 import pytest
 
 from client.conftest import ADMIN, Served, serving
+from client.test_extension import HEAT, ORIGIN, Paired
 from epicrec.client import promises
 from epicrec.client.choice import Choice
 from epicrec.client.device import Device
@@ -292,7 +293,61 @@ def kept_to_oneself(told: Round) -> bool:
     return asked <= MODEL | {("GET user", "named")} and no_film_in(told, "fresh", "keeping again")
 
 
+def paired_in(told: Round, name: str) -> tuple[Device, Paired]:
+    """A device of its own with a paired browser that looks at one site."""
+    folder = told.device.folder.parent / name
+    device = Device(folder, told.device.catalogue)
+    made = device.extension.pair(device.extension.new_code(1), ORIGIN)
+    assert made is not None
+    return device, Paired(made)
+
+
+def told_by_a_browser(told: Round) -> bool:
+    """Nobody without the code is heard; `test_chromium` holds all requests of the extension, and
+    `test_packed` the fields it tells, against the sentence."""
+    device, browser = paired_in(told, "paired")
+    with closing(device):
+        sealed = browser.message(browser.entry("a"))["sealed"]
+        other = device.extension.receive("other", sealed, ORIGIN)
+        heard = device.extension.receive(browser.id, sealed, ORIGIN)
+        said = {"title", "year", "kind", "season", "number", "ids", "how", "share", "site", "when"}
+        return not other and bool(heard) and set(HEAT) <= said and device.history.count() == 1
+
+
+def looks_away(told: Round) -> bool:
+    device, browser = paired_in(told, "switched off")
+    with closing(device):
+        device.extension.receive(browser.id, browser.message()["sealed"], ORIGIN)
+        device.extension.switch("kino.example", allowed=False)
+        message = browser.message(browser.entry("a"))["sealed"]
+        answer = device.extension.receive(browser.id, message, ORIGIN)
+        off = browser.opened(answer or "")["off"]
+        return device.history.count() == 0 and off == ["kino.example"]
+
+
+def revoked_for_good(told: Round) -> bool:
+    """The key that could read what waited is in no file any more."""
+    device, browser = paired_in(told, "revoked")
+    with closing(device):
+        with device.store.reading() as db:
+            (key,) = db.execute("SELECT key FROM pairings").fetchone()
+        assert key.encode() in device.store.copy()
+        device.extension.revoke(browser.id)
+        message = browser.message(browser.entry("a"))["sealed"]
+        heard = device.extension.receive(browser.id, message, ORIGIN)
+        return heard is None and key.encode() not in device.store.copy()
+
+
 CHECKS: dict[str, Callable[[Round], bool]] = {
+    "A browser is paired by a code that you see here and enter "
+    "there. It then tells this program, and nobody else, of films "
+    "and series on the sites you allowed in it: title, year, kind, "
+    "season and number, its numbers in catalogues, how it was seen "
+    "and how much of it, the site and the time.": told_by_a_browser,
+    "Of a site that is not ticked nothing is kept, and the "
+    "extension is told to look away there.": looks_away,
+    "That browser can tell this program nothing more, and what "
+    "still waited in it can be read by nobody.": revoked_for_good,
     "This page comes from your own machine. It speaks to nobody but"
     " the server you chose: it fetches the model published there "
     "for everybody, without saying who asks; it sends what you "

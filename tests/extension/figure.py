@@ -1,4 +1,4 @@
-"""The figure: what the extension takes the labelled pages for, in Chromium, against their labels."""
+"""The figure: what the extension takes the labelled pages for, against their labels."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from epicrec.client.door import Door
-from epicrec.client.pages import history, privacy, results
+from epicrec.client.pages import extension, history, privacy, results
 from epicrec.client.schedule import Clock
-from epicrec.client.security import Guard, entrance_to
+from epicrec.client.security import FOR_EXTENSIONS, Guard, entrance_to
 from epicrec.client.web import Handler, State, endpoint, entrance_page
 
 PAGES: tuple[tuple[str, Handler], ...] = (
@@ -21,6 +21,7 @@ PAGES: tuple[tuple[str, Handler], ...] = (
     ("/history", history.history),
     ("/history/fix", history.fix),
     ("/sources", history.sources),
+    ("/extension", extension.extension),
     ("/working", history.working),
     ("/working/progress", history.progress),
     ("/import/{batch}", history.review),
@@ -49,6 +50,9 @@ CHANGES: tuple[tuple[str, Handler], ...] = (
     ("/history/evidence", history.evidence),
     ("/sources/browsers", history.read_browsers),
     ("/sources/file", history.upload),
+    ("/extension/code", extension.new_code),
+    ("/extension/revoke", extension.revoke),
+    ("/extension/sites", extension.switch),
     ("/import/{batch}/keep", history.keep),
     ("/import/{batch}/undo", history.undo),
     ("/privacy", privacy.choose),
@@ -73,7 +77,12 @@ def create_app(state: State, door: Door) -> ASGIApp:
     app = Starlette(routes=routes)
     shown = HTMLResponse(entrance_page())
     opened = HTMLResponse(entrance_page(door.redirect_file))
-    return Guard(app, door, entrance_to(door, shown, opened, app))
+    spoken = Starlette(
+        routes=[
+            Route(path, extension.told(state, path), methods=["POST"]) for path in FOR_EXTENSIONS
+        ]
+    )
+    return Guard(app, door, entrance_to(door, shown, opened, app), spoken)
 
 
 class Client(uvicorn.Server):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from epicrec.client.account import Account, Accounts, Dial
 from epicrec.client.choice import Choice
+from epicrec.client.extension import Extension
 from epicrec.client.for_you import ForYou, Shelf
 from epicrec.client.history import History
 from epicrec.client.job import Job
@@ -45,6 +46,7 @@ class Device:
         self.store = store = Store(folder, passphrase)
         self.history = History(store)
         self.reading = Reading(self.history, catalogue)
+        self.extension = Extension(store, self.history, self.reading)
         self.accounts = Accounts(store, dial)
         self.published = Published(store, folder, self.accounts, self._takes_part)
         self.shelf = Shelf(store, catalogue, self.history, self.accounts, self.published)

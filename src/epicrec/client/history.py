@@ -62,6 +62,10 @@ class Batch:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
+Entered = tuple[int | None, int | None, int | None]
+"""A viewing, or the batch and row of a line that waits."""
+
+
 class History:
     """The viewings of a store."""
 
@@ -205,16 +209,48 @@ class History:
             db.executemany(
                 f"INSERT INTO drafts VALUES ({', '.join('?' * 15)})",
                 [
-                    (batch, row, match.status.value, _text(match.item_id),
-                     json.dumps([str(c) for c in match.candidates[:8]]), match.title, match.year,
-                     match.key, match.evidence.value, match.why, match.confidence, source, when,
-                     rating, times)
+                    _line(batch, row, match, source, when, rating, times)
                     for row, (match, source, when, rating, times) in enumerate(lines.values())
                 ],
             )  # fmt: skip
             for name, until in facts.get("scanned", {}).items():
                 db.execute("INSERT OR REPLACE INTO scans VALUES (?, ?)", (name, until))
         return batch
+
+    def enter(self, about: str, thing: Viewing, match: Match) -> Entered:
+        """Enter one thing as it happens, into the day's batch; what is unsure waits for review.
+
+        Returns the viewing it is (an earlier one where the history has it), or the line that waits.
+        """
+        if match.status not in (Status.MATCHED, *_ASKED):
+            return None, None, None
+        when = None if thing.watched_at is None else thing.watched_at.isoformat()
+        with self.store.changing() as db:
+            batch = self._batch_of_today(about)
+            if match.status is Status.MATCHED:
+                key = (str(match.item_id), thing.source, match.evidence.value)
+                db.execute(
+                    _ENTER, (batch, *key, match.title, match.why, match.confidence, when, None)
+                )
+                found = "SELECT id FROM viewings WHERE item_id = ? AND source = ? AND evidence = ?"
+                return db.execute(found, key).fetchone()[0], batch, None
+            (row,) = db.execute(
+                "SELECT coalesce(max(row), -1) + 1 FROM drafts WHERE batch = ?", (batch,)
+            ).fetchone()
+            db.execute(
+                f"INSERT INTO drafts VALUES ({', '.join('?' * 15)})",
+                _line(batch, row, match, thing.source, when, None, 1),
+            )
+            return None, batch, row
+
+    def _batch_of_today(self, about: str) -> int:
+        with self.store.changing() as db:
+            found = db.execute(
+                "SELECT id FROM batches WHERE about = ? AND state = 'kept' "
+                "AND substr(created, 1, 10) = ? ORDER BY id DESC",
+                (about, now()[:10]),
+            ).fetchone()
+        return self._new_batch(about, "kept", {}) if found is None else int(found[0])
 
     def scanned_until(self, source: str) -> datetime | None:
         with self.store.reading() as db:
@@ -309,6 +345,18 @@ _ENTER = (
     "INSERT OR IGNORE INTO viewings (batch, item_id, source, evidence, title, why, confidence, "
     "watched_at, rating) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+
+
+def _line(
+    batch: int, row: int, match: Match, source: str, when: str | None, rating: float | None,
+    times: int,
+) -> tuple[Any, ...]:  # fmt: skip
+    """A line of the table of drafts."""
+    return (
+        batch, row, match.status.value, _text(match.item_id),
+        json.dumps([str(c) for c in match.candidates[:8]]), match.title, match.year, match.key,
+        match.evidence.value, match.why, match.confidence, source, when, rating, times,
+    )  # fmt: skip
 
 
 def now() -> str:

@@ -19,6 +19,14 @@ PROMISES = {
     "private to be and sent a first release.",
     "no server": "No server is chosen, so nothing can be sent. Everything else works without one.",
     "sources": "Files and browsers are read on this device; reading them sends nothing.",
+    "extension": "A browser is paired by a code that you see here and enter there. It then tells "
+    "this program, and nobody else, of films and series on the sites you allowed in it: title, "
+    "year, kind, season and number, its numbers in catalogues, how it was seen and how much of it, "
+    "the site and the time.",
+    "extension off": "Of a site that is not ticked nothing is kept, and the extension is told to "
+    "look away there.",
+    "extension revoked": "That browser can tell this program nothing more, and what still waited "
+    "in it can be read by nobody.",
     "not interested": "noted, on this device only.",
     # privacy
     "level no": "nothing is sent; under your name the server is asked for nothing, unless you have "

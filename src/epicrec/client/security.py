@@ -48,11 +48,16 @@ _LET_IN = """<!doctype html>
 along on one."""
 
 
-class Guard:
-    """Around the whole application; `entrance` makes the page that 127.0.0.1 shows."""
+FOR_EXTENSIONS = ("/extension/pair", "/extension/messages")
+"""Where a browser's extension speaks to 127.0.0.1: it has no cookie, and what it says proves it."""
 
-    def __init__(self, app: ASGIApp, door: Door, entrance: ASGIApp) -> None:
-        self.app, self.door, self.entrance = app, door, entrance
+
+class Guard:
+    """Around the whole application; `entrance` makes the page that 127.0.0.1 shows, `extension`
+    answers the browsers' extensions there."""
+
+    def __init__(self, app: ASGIApp, door: Door, entrance: ASGIApp, extension: ASGIApp) -> None:
+        self.app, self.door, self.entrance, self.extension = app, door, entrance, extension
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -89,6 +94,8 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > MOST_BODY:
             return PlainTextResponse("the file is too large; 64 MB are read", 413)
+        if scope["method"] == "POST" and scope["path"] in FOR_EXTENSIONS:
+            return self.extension if plain else PlainTextResponse("", 403)
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if scope["method"] == "GET" and scope["path"] == "/" and given:
             return self._redeemed(given, plain)

@@ -70,6 +70,18 @@ MIGRATIONS = (
     INSERT INTO counted SELECT 'item ' || item_id, release FROM counted_items;
     DROP TABLE counted_items;
     """,
+    """
+    CREATE TABLE pairings (
+        id TEXT PRIMARY KEY, created TEXT NOT NULL, origin TEXT NOT NULL, token TEXT NOT NULL,
+        key TEXT NOT NULL, seen TEXT
+    ) WITHOUT ROWID;
+    CREATE TABLE arrivals (
+        id TEXT PRIMARY KEY, arrived TEXT NOT NULL, viewing INTEGER, batch INTEGER, row INTEGER
+    ) WITHOUT ROWID;
+    CREATE TABLE sites (
+        name TEXT PRIMARY KEY, allowed INTEGER NOT NULL, seen TEXT, missed TEXT
+    ) WITHOUT ROWID;
+    """,
 )
 """Scripts that bring a store from one version to the next; only ever appended to."""
 
@@ -167,7 +179,8 @@ class Store:
         """Forget everything. The store is empty afterwards and goes on."""
         with self.changing() as db:
             for table in ("drafts", "viewings", "counted", "releases", "batches", "answers",
-                          "scans", "unwanted", "settings"):  # fmt: skip
+                          "scans", "unwanted", "pairings", "arrivals", "sites",
+                          "settings"):  # fmt: skip
                 db.execute(f"DELETE FROM {table}")
         with self._lock:
             self._db.execute("VACUUM")

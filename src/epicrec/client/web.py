@@ -53,6 +53,8 @@ class Ask:
     files: list[tuple[str, bytes]]
     plain: bool = False
     """The pages have no host name of their own, and say so."""
+    port: int = 0
+    """Where this program listens."""
 
     @property
     def device(self) -> Device:
@@ -92,7 +94,8 @@ def endpoint(state: State, handler: Handler) -> Callable[[Request], Awaitable[Re
         form, files = read_form(request.headers.get("content-type", ""), bytes(body))
         query = dict(request.query_params)
         path = {name: str(value) for name, value in request.path_params.items()}
-        ask = Ask(state, path, query, form, files, request.scope.get("plain", False))
+        plain, port = request.scope.get("plain", False), request.url.port or 0
+        ask = Ask(state, path, query, form, files, plain, port)
         return await run_in_threadpool(_handled, handler, ask)
 
     return answer

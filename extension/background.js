@@ -1,0 +1,167 @@
+// Background: hears the tabs and the popup, and sees to it that the client hears of what was seen.
+import { api, inTurn, kept } from "./api.js";
+import { deliver, keep, pair, state, undo, unpair } from "./client.js";
+import { pattern, siteOf, siteOfPattern } from "./site.js";
+
+const CONTENT = ["text", "schema", "sites", "facts", "detect", "playing", "watch", "start"].map((name) => `content/${name}.js`);
+const HOUR = 3_600_000, REMEMBERED = 300;
+const WAITS = [2, 4, 8, 16, 20, 20, 20, 20, 20, 20]; // seconds between tries; then the next page, popup or start
+
+const today = () => new Date().toISOString().slice(0, 10);
+
+// ---- sites: scripts run where the person allowed it, and nowhere else ---------------------------
+
+async function allowedSites() {
+  const { origins = [] } = await api.permissions.getAll();
+  return origins.map(siteOfPattern).filter(Boolean);
+}
+
+function register() {
+  return inTurn(async () => {
+    const allowed = await allowedSites(), { sites } = await state();
+    const there = (await api.scripting.getRegisteredContentScripts()).map(({ id }) => id);
+    const gone = there.filter((id) => !allowed.includes(id)), fresh = allowed.filter((site) => !there.includes(site));
+    if (gone.length) await api.scripting.unregisterContentScripts({ ids: gone });
+    if (fresh.length) {
+      await api.scripting.registerContentScripts(fresh.map((site) => ({
+        id: site, matches: [pattern(site)], js: CONTENT, allFrames: true, runAt: "document_idle",
+      })));
+    }
+    await api.storage.local.set({ sites: Object.fromEntries(allowed.map((site) => [site, sites[site] ?? {}])) });
+    return fresh;
+  });
+}
+
+async function allowed() {
+  for (const site of await register()) {
+    const tabs = await api.tabs.query({ url: pattern(site) });
+    for (const tab of tabs) await api.scripting.executeScript({ target: { tabId: tab.id, allFrames: true }, files: CONTENT }).catch(() => {});
+  }
+  await hurry();
+}
+
+// ---- what the tabs tell -------------------------------------------------------------------------
+
+async function mayTell(tab, site) {
+  const { pairing, paused, off } = await state();
+  return Boolean(pairing && site && !tab.incognito && Date.now() >= paused && !off.includes(site) && (await allowedSites()).includes(site));
+}
+
+async function note(site, day) {
+  await inTurn(async () => {
+    const { sites } = await state();
+    await api.storage.local.set({ sites: { ...sites, [site]: { ...sites[site], [day]: today() } } });
+  });
+}
+
+async function seen(what, tab, site) {
+  const key = JSON.stringify([site, what.title, what.year, what.kind, what.season, what.number, what.how]);
+  const fresh = await inTurn(async () => {
+    const { told } = await kept("session", { told: [] });
+    if (told.includes(key)) return false;
+    await api.storage.session.set({ told: [...told, key].slice(-REMEMBERED) });
+    return true;
+  });
+  if (!fresh) return;
+  await note(site, "seen");
+  const { title, year, kind, season, number, ids, how, share } = what;
+  const when = `${new Date().toISOString().slice(0, 16)}Z`;
+  const id = await keep({ title, year, kind, season, number, ids, how, share: share && Math.round(100 * share) / 100, site, when });
+  await inTurn(async () => {
+    const { shown } = await kept("session", { shown: {} });
+    const before = shown[tab.id]?.site === site ? shown[tab.id].entries : [];
+    const entries = [...before, { id, key, title, year, kind, season, number, how }].slice(-5);
+    await api.storage.session.set({ shown: { ...shown, [tab.id]: { site, entries } } });
+  });
+  await api.action.setBadgeText({ tabId: tab.id, text: how === "watched" ? "✓" : "•" }).catch(() => {});
+  await hurry();
+}
+
+async function fromTab(message, sender) {
+  const site = siteOf(sender.url);
+  if (message.frame && sender.frameId) {
+    const frame = { ...message.frame, id: sender.frameId };
+    await api.tabs.sendMessage(sender.tab.id, { frame }, { frameId: 0 }).catch(() => {});
+  } else if (sender.frameId === 0 && (await mayTell(sender.tab, site))) {
+    if (message.seen) await seen(message.seen, sender.tab, site);
+    if (message.missed) await note(site, "missed");
+  }
+  await hurry({ onlyWaiting: true });
+}
+
+// ---- what the popup asks ------------------------------------------------------------------------
+
+const ASKED = {
+  hello: async () => deliver(),
+  pair: async ({ code }) => {
+    const trouble = await pair(code);
+    if (!trouble) await hurry();
+    return trouble;
+  },
+  unpair: async () => unpair(),
+  undo: async ({ tab }) => {
+    const { shown } = await kept("session", { shown: {} });
+    for (const { id } of shown[tab]?.entries ?? []) if (id) await undo(id);
+    await inTurn(async () => api.storage.session.set({ shown: { ...(await kept("session", { shown: {} })).shown, [tab]: null } }));
+    await api.action.setBadgeText({ tabId: tab, text: "" }).catch(() => {});
+    await hurry();
+  },
+  pause: async ({ on }) => {
+    await api.storage.local.set({ paused: on ? Date.now() + HOUR : 0 });
+    await badge();
+  },
+  leave: async ({ site }) => {
+    await api.permissions.remove({ origins: [pattern(site)] }).catch(() => false);
+    await register();
+  },
+};
+
+// ---- delivering ---------------------------------------------------------------------------------
+
+async function badge() {
+  const { queue, paused } = await state();
+  const text = Date.now() < paused ? "II" : queue.length ? String(queue.length) : "";
+  await api.action.setBadgeText({ text });
+  await api.action.setBadgeBackgroundColor({ color: "#0b5c7a" });
+}
+
+let tries = 0, timer = null;
+
+// Delivers now, and goes on trying for a while if the client is not there.
+async function hurry({ onlyWaiting = false } = {}) {
+  if (onlyWaiting && !(await state()).queue.length) return;
+  if (timer !== null && onlyWaiting) return;
+  clearTimeout(timer);
+  timer = null;
+  tries = onlyWaiting ? tries : 0;
+  await retry();
+}
+
+async function retry() {
+  await deliver();
+  await badge();
+  const { queue, pairing } = await state();
+  if (!queue.length || !pairing || tries >= WAITS.length) {
+    tries = 0;
+    return;
+  }
+  timer = setTimeout(() => { timer = null; retry(); }, 1000 * WAITS[tries]);
+  tries += 1;
+}
+
+api.runtime.onMessage.addListener((message, sender, answer) => {
+  if (sender.id !== api.runtime.id) return undefined;
+  const own = sender.url?.startsWith(api.runtime.getURL(""));
+  const work = own ? ASKED[message.ask]?.(message) : sender.tab ? fromTab(message, sender) : null;
+  Promise.resolve(work).then((said) => answer(said ?? null), () => answer(null));
+  return true;
+});
+api.permissions.onAdded.addListener(allowed);
+api.permissions.onRemoved.addListener(register);
+api.runtime.onInstalled.addListener(allowed);
+api.runtime.onStartup.addListener(async () => { await register(); await hurry(); });
+api.tabs.onRemoved.addListener((id) => inTurn(async () => {
+  const { shown } = await kept("session", { shown: {} });
+  delete shown[id];
+  await api.storage.session.set({ shown });
+}));

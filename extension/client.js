@@ -1,0 +1,102 @@
+// Client: the one program this extension speaks to. It pairs, keeps what waits, and delivers it.
+import { api, inTurn, kept } from "./api.js";
+import { seal } from "./seal.js";
+
+export const MOST = 200; // entries that wait; the oldest goes when one more comes
+const PORT = 8377, PORTS = 10, PATIENCE = 5000;
+const NOTHING = { pairing: null, queue: [], dropped: 0, sites: {}, off: [], paused: 0, trouble: "" };
+
+export const state = () => kept("local", NOTHING);
+
+async function post(port, path, body) {
+  return fetch(`http://127.0.0.1:${port}/extension/${path}`, {
+    method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" },
+    credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "no-referrer", signal: AbortSignal.timeout(PATIENCE),
+  });
+}
+
+// "8377-ABCD-EFGH-JKMN", as the client shows it: where it listens, and a secret.
+export async function pair(code) {
+  const port = Number(/^\s*(\d{2,5})\b/.exec(code)?.[1]);
+  if (!(port > 0 && port < 65536)) return "That is no code. It looks like 8377-ABCD-EFGH-JKMN.";
+  let answer;
+  try {
+    answer = await post(port, "pair", { code: code.trim() });
+  } catch {
+    return "EpicRec does not answer. Is it running?";
+  }
+  if (answer.status === 503) return "EpicRec waits for its passphrase. Open it first.";
+  if (!answer.ok) return "EpicRec did not accept this code. Make a new one there.";
+  const { pairing, token, key } = await answer.json();
+  await inTurn(() => api.storage.local.set({ pairing: { id: pairing, token, key, port }, queue: [], dropped: 0, trouble: "" }));
+  return "";
+}
+
+export function unpair() {
+  return inTurn(() => api.storage.local.set({ pairing: null, queue: [], dropped: 0, trouble: "" }));
+}
+
+// Seals an entry to the client and keeps it until it has arrived. Its name is all that can be read here.
+export async function keep(entry) {
+  const { pairing } = await state();
+  if (!pairing) return null;
+  const id = crypto.randomUUID();
+  const { sealed } = await seal({ ...entry, id }, pairing.key);
+  await inTurn(async () => {
+    const { queue, dropped } = await state();
+    const waiting = [...queue, { id, sealed }];
+    const over = Math.max(0, waiting.length - MOST);
+    await api.storage.local.set({ queue: waiting.slice(over), dropped: dropped + over });
+  });
+  return id;
+}
+
+// Takes an entry back: from what waits, or, where it has gone, by an entry that says so.
+export async function undo(id) {
+  const waited = await inTurn(async () => {
+    const { queue } = await state();
+    await api.storage.local.set({ queue: queue.filter((one) => one.id !== id) });
+    return queue.some((one) => one.id === id);
+  });
+  // one that was just under way may arrive all the same, so that the client is told in any case
+  await keep({ undoes: id });
+  return waited;
+}
+
+let delivering = null;
+
+// Delivers what waits and hears which sites are off; one delivery at a time. Whether the client was there.
+export function deliver() {
+  delivering ??= attempt().finally(() => { delivering = null; });
+  return delivering;
+}
+
+async function attempt() {
+  const { pairing, queue, sites } = await state();
+  if (!pairing) return false;
+  const days = Object.fromEntries(Object.entries(sites).map(([name, { seen, missed }]) => [name, { seen, missed }]));
+  let trouble = `EpicRec is not running, or not on a port from ${PORT} to ${PORT + PORTS - 1}.`;
+  // where it was last, then where it usually is
+  for (const port of new Set([pairing.port, ...Array.from({ length: PORTS }, (_, i) => PORT + i)])) {
+    const { sealed, answer } = await seal({ token: pairing.token, entries: queue, sites: days }, pairing.key);
+    try {
+      const reply = await post(port, "messages", { pairing: pairing.id, sealed });
+      if (reply.status === 403) trouble = "EpicRec no longer knows this browser. Pair it again.";
+      if (reply.status === 503) trouble = "EpicRec waits for its passphrase.";
+      if (!reply.ok) continue;
+      // only the client that was paired can have written this
+      const { arrived, off } = await answer((await reply.json()).sealed);
+      await inTurn(async () => {
+        const now = await state();
+        if (now.pairing?.id !== pairing.id) return;
+        const here = new Set(arrived);
+        await api.storage.local.set({
+          queue: now.queue.filter((one) => !here.has(one.id)), off, trouble: "", pairing: { ...pairing, port },
+        });
+      });
+      return true;
+    } catch { /* nobody there, or somebody else: the next port */ }
+  }
+  await api.storage.local.set({ trouble });
+  return false;
+}

@@ -1,0 +1,167 @@
+"""A Chromium with the extension, a site that shows films, and a client, all on loopback."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from extension.figure import EXTENSION
+
+SITE = "kinobox.example"
+OTHER_SITE = "elsewhere.example"
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--headless=new",
+    "--autoplay-policy=no-user-gesture-required", "--mute-audio",
+    "--host-resolver-rules=MAP *.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, "
+    "EXCLUDE localhost, EXCLUDE *.localhost",
+]  # fmt: skip
+SECONDS = 64
+"""How long the films are; a short film says its length, and so counts."""
+
+
+def silence(seconds: int) -> bytes:
+    """A sound file that a <video> plays like a film without pictures."""
+    rate = 8000
+    head = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + rate * seconds, b"WAVE", b"fmt ", 16, 1,
+                       1, rate, rate, 1, 8, b"data", rate * seconds)  # fmt: skip
+    return head + b"\x80" * (rate * seconds)
+
+
+def film_page(title: str, year: int, *, seconds: int = SECONDS, declared: int = SECONDS) -> str:
+    """A page of a film with a player that plays `seconds`."""
+    about = {
+        "@context": "https://schema.org", "@type": "Movie", "name": title,
+        "dateCreated": str(year), "duration": f"PT{declared}S",
+    }  # fmt: skip
+    return f"""<!doctype html><meta charset="utf-8"><title>{title} ({year}) – Kinobox</title>
+<script type="application/ld+json">{json.dumps(about)}</script>
+<main><h1>{title}</h1><video src="/sound/{seconds}.wav" controls></video></main>
+<script>
+const video = document.querySelector("video");
+function watch(share) {{
+  video.defaultPlaybackRate = video.playbackRate = 16;
+  video.muted = true;
+  video.addEventListener("timeupdate", () => {{
+    if (!window.met && video.currentTime >= video.duration / 2) window.met = Date.now();
+    if (video.currentTime >= share * video.duration) video.pause();
+  }});
+  return video.play();
+}}
+</script>"""
+
+
+PAGES = {
+    "/film/heat": film_page("Heat", 1995),
+    "/film/alien": film_page("Alien", 1979),
+    "/film/the-matrix": film_page("The Matrix", 1999),
+    "/film/fargo/trailer": film_page("Fargo", 1996, seconds=30, declared=5880),
+    "/plain": "<!doctype html><title>Letters</title><h1>Private letters</h1><p>Jaws (1975)</p>",
+}
+
+
+class _Site(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        sound = re.fullmatch(r"/sound/(\d+)\.wav", self.path)
+        body = silence(int(sound[1])) if sound else PAGES.get(self.path, "").encode()
+        self.send_response(200 if body else 404)
+        self.send_header("Content-Type", "audio/wav" if sound else "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def film_site() -> Iterator[int]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Site) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+def with_site(folder: Path, *sites: str) -> Path:
+    """A copy of the extension to which sites are allowed from the beginning: nobody can press the
+    browser's own question here. Nothing else differs."""
+    shutil.copytree(EXTENSION, folder)
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    manifest["host_permissions"] += [f"*://*.{site}/*" for site in sites]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+class Browser:
+    """A running Chromium with extensions; `worker` is that of the first."""
+
+    def __init__(self, context: Any, port: int) -> None:
+        self.context, self.port = context, port
+        self.worker = context.service_workers[0] if context.service_workers else (
+            context.wait_for_event("serviceworker")
+        )  # fmt: skip
+
+    @property
+    def id(self) -> str:
+        return str(self.worker.url.split("/")[2])
+
+    def open(self, path: str, site: str = SITE) -> Any:
+        page = self.context.new_page()
+        page.goto(f"http://www.{site}:{self.port}{path}")
+        return page
+
+    def popup(self, page: Any | None = None) -> Any:
+        """The popup over a page, as a page of its own."""
+        shown = self.context.new_page()
+        shown.set_viewport_size({"width": 352, "height": 520})
+        query = "" if page is None else f"?tab={self.tab_of(page)}"
+        shown.goto(f"chrome-extension://{self.id}/popup.html{query}")
+        shown.wait_for_selector("body[data-ready]")
+        return shown
+
+    def tab_of(self, page: Any) -> int:
+        return int(self.worker.evaluate(
+            "async (url) => (await chrome.tabs.query({})).findLast((t) => t.url === url).id",
+            page.url,
+        ))  # fmt: skip
+
+    def pair(self, code: str) -> Any:
+        popup = self.popup()
+        popup.get_by_label("The code").fill(code)
+        popup.get_by_role("button", name="Pair").click()
+        return popup
+
+    def kept(self, name: str) -> Any:
+        return self.worker.evaluate(
+            "async (name) => (await chrome.storage.local.get(name))[name] ?? null", name
+        )
+
+
+@contextmanager
+def chromium(
+    started: Any, executable: str, profile: Path, *extensions: Path, log: Path | None = None
+) -> Iterator[Browser]:
+    loaded = ",".join(map(str, extensions))
+    flags = [*FLAGS, f"--load-extension={loaded}", f"--disable-extensions-except={loaded}",
+             "--disable-features=DisableLoadExtensionCommandLineSwitch"]  # fmt: skip
+    if log is not None:
+        flags += [f"--log-net-log={log}", "--net-log-capture-mode=Everything"]
+    with film_site() as port:
+        context = started.chromium.launch_persistent_context(
+            str(profile), executable_path=executable, headless=False, args=flags,
+            ignore_default_args=["--disable-extensions"],
+        )  # fmt: skip
+        try:
+            yield Browser(context, port)
+        finally:
+            context.close()

@@ -1,0 +1,281 @@
+"""The extension in a real Chromium with a real client: what arrives, and who gets nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from client.conftest import PATIENCE, showing
+from extension.browser import OTHER_SITE, SITE, Browser, chromium, with_site
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium")
+if CHROMIUM is None:
+    pytest.skip("chromium is not installed (apt-get install chromium)", allow_module_level=True)
+
+SCREENSHOTS = Path(os.environ.get("EPICREC_SCREENSHOTS", "out/screenshots"))
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Any]:
+    with playwright.sync_playwright() as running:
+        yield running
+
+
+@pytest.fixture
+def browser(started: Any, tmp_path: Path) -> Iterator[Browser]:
+    own = with_site(tmp_path / "extension", SITE)
+    with chromium(started, CHROMIUM, tmp_path / "profile", own) as running:
+        yield running
+
+
+def wait_for(holds: Callable[[], object], page: Any) -> None:
+    """Until it holds; nothing is measured by how long that takes."""
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end, "it does not come"
+        page.wait_for_timeout(50)
+
+
+def keep_picture(page: Any, name: str) -> None:
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+
+def code_of(pages: Any) -> str:
+    return str(pages.device.extension.new_code(pages.door.port))
+
+
+def watch(page: Any, share: float = 0.6) -> None:
+    page.evaluate(f"watch({share})")
+
+
+def asked_hosts(log: Path) -> dict[str, set[str]]:
+    """Every host that this browser made a request to, by who asked: the extension's own worker and
+    pages, a site's pages, or (under another name) the browser itself."""
+    text = log.read_text("utf-8")
+    read = json.loads(text if text.rstrip().endswith("}") else text.rstrip().rstrip(",") + "]}")
+    start = read["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
+    asked: dict[str, set[str]] = {}
+    for event in read["events"]:
+        params = event.get("params", {})
+        if event["type"] == start and params.get("url", "").startswith("http"):
+            who = params.get("initiator", "")
+            asked.setdefault(who, set()).add(urlsplit(params["url"]).netloc)
+    return asked
+
+
+def test_a_film_is_in_the_history_and_nothing_else_is(started: Any, tmp_path: Path) -> None:
+    own, log = with_site(tmp_path / "extension", SITE), tmp_path / "net.json"
+    with (
+        showing(tmp_path / "client") as pages,
+        chromium(started, CHROMIUM, tmp_path / "profile", own, log=log) as browser,
+    ):
+        history = pages.device.history
+        paired = browser.pair(code_of(pages))
+        paired.get_by_text("Connected to EpicRec").wait_for()
+        for page in (browser.open("/plain"), browser.open("/film/heat", OTHER_SITE)):
+            page.wait_for_timeout(300)
+        film, trailer = browser.open("/film/heat"), browser.open("/film/fargo/trailer")
+        watch(trailer, 1.0)
+        watch(film)
+        wait_for(lambda: history.items() == ["heat-1995"], film)
+        took = time.time() - film.evaluate("window.met") / 1000
+        print(f"in the history {took:.2f} s after half was played")
+        wait_for(lambda: history.count() == 2, film)  # looked at, which does not count
+        (fargo,) = history.films(["fargo-1996"])
+        assert fargo.evidence == ("looked up",)
+        assert not fargo.counts
+        popup = browser.popup(film)
+        assert "Kept: Heat (1995): film, watched." in popup.inner_text("main")
+        keep_picture(popup, "extension-popup")
+        assert [batch.about for batch in history.batches()] == ["browser extension"]
+        kept = json.dumps(browser.worker.evaluate("chrome.storage.local.get()"))
+        client, own_origin = pages.door.port, f"chrome-extension://{browser.id}"
+        sites = {f"http://www.{site}:{browser.port}" for site in (SITE, OTHER_SITE)}
+    assert "Heat" not in kept
+    assert "Fargo" not in kept
+    assert "plain" not in kept
+    assert "elsewhere" not in kept
+    asked = asked_hosts(log)
+    assert asked[own_origin] == {f"127.0.0.1:{client}"}
+    for site in sites & asked.keys():
+        assert asked[site] == {urlsplit(site).netloc}, "its pages were made to ask nobody else"
+
+
+def test_what_was_kept_is_undone_paused_and_left(browser: Browser, tmp_path: Path) -> None:
+    with showing(tmp_path / "client") as pages:
+        history = pages.device.history
+        browser.pair(code_of(pages)).get_by_text("Connected").wait_for()
+        film = browser.open("/film/heat")
+        watch(film)
+        wait_for(history.items, film)
+        popup = browser.popup(film)
+        popup.get_by_role("button", name="Undo").click()
+        wait_for(lambda: history.count() == 0, film)
+        popup.get_by_role("button", name="Pause for an hour").click()
+        popup.get_by_role("button", name="Go on now").wait_for()
+        keep_picture(popup, "extension-popup-paused")
+        paused = browser.open("/film/alien")
+        watch(paused)
+        paused.wait_for_function("document.querySelector('video').paused && window.met")
+        popup.get_by_role("button", name="Go on now").click()
+        popup.get_by_role("button", name="Pause for an hour").wait_for()
+        other = browser.open("/film/the-matrix")
+        watch(other)
+        wait_for(history.items, other)
+        assert history.items() == ["the-matrix-1999"], "nothing of the pause"
+        (site,) = pages.device.extension.sites()
+        assert (site.name, site.allowed, site.missed) == (SITE, True, None)
+        assert site.seen is not None
+        pages.device.extension.switch(SITE, allowed=False)
+        popup.reload()
+        popup.wait_for_selector("body[data-ready]")
+        assert "Switched off in EpicRec" in popup.inner_text("main")
+
+
+def free_port() -> int:
+    """One of those that the extension tries when the client is not where it was."""
+    for port in range(8377, 8387):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    pytest.skip("every port the extension tries is taken here")
+
+
+def test_what_waited_arrives_once_on_another_port(browser: Browser, tmp_path: Path) -> None:
+    with showing(tmp_path / "client") as pages:
+        browser.pair(code_of(pages)).get_by_text("Connected").wait_for()
+    film = browser.open("/film/heat")
+    watch(film)
+    wait_for(lambda: len(browser.kept("queue")) == 1, film)
+    popup = browser.popup(film)
+    assert "1 entry waits here, sealed for it" in popup.inner_text("main")
+    keep_picture(popup, "extension-popup-waiting")
+    with showing(tmp_path / "client", port=free_port()) as pages:
+        browser.popup(film)
+        wait_for(lambda: not browser.kept("queue"), film)
+        assert pages.device.history.items() == ["heat-1995"]
+        (batch,) = pages.device.history.batches()
+        assert batch.films == 1
+        assert browser.kept("pairing")["port"] == pages.door.port
+
+
+def test_the_queue_is_bounded(browser: Browser, tmp_path: Path) -> None:
+    with showing(tmp_path / "client") as pages:
+        browser.pair(code_of(pages)).get_by_text("Connected").wait_for()
+    popup = browser.popup()
+    most, kept, dropped = popup.evaluate("""async () => {
+      const { keep, MOST, state } = await import("/client.js");
+      for (let i = 0; i < MOST + 7; i += 1) await keep({ title: "x" });
+      const { queue, dropped } = await state();
+      return [MOST, queue.length, dropped];
+    }""")
+    assert (kept, dropped) == (most, 7)
+
+
+ATTACK = """async (client) => {
+  const got = [];
+  for (const path of ["pair", "messages"]) {
+    for (const mode of ["cors", "no-cors"]) {
+      for (const type of ["text/plain", "application/json"]) {
+        try {
+          const body = JSON.stringify({ code: "x", pairing: "x", sealed: "x" });
+          const answer = await fetch(`${client}/extension/${path}`,
+            { method: "POST", mode, body, headers: { "Content-Type": type } });
+          got.push(answer.type + (await answer.text()));
+        } catch { got.push("failed"); }
+      }
+    }
+  }
+  got.push(typeof globalThis.chrome?.runtime?.sendMessage);
+  got.push(typeof globalThis.epicrec);
+  return got;
+}"""
+
+
+def test_a_page_gets_nothing(browser: Browser, tmp_path: Path) -> None:
+    """Neither from the client nor from the extension, also on a site that is allowed."""
+    with showing(tmp_path / "client") as pages:
+        browser.pair(code_of(pages)).get_by_text("Connected").wait_for()
+        page = browser.open("/film/heat")
+        assert set(page.evaluate(ATTACK, pages.entrance)) <= {"failed", "opaque", "undefined"}
+        own = f"chrome-extension://{browser.id}/"
+        for file in ("popup.html", "content/detect.js", "icons/16.png", "manifest.json"):
+            read = "(url) => fetch(url).then(() => 'read', () => 'failed')"
+            told = page.evaluate(read, own + file)
+            assert told == "failed"
+        told = page.evaluate(
+            """(id) => new Promise((done) => {
+              if (!globalThis.chrome?.runtime) return done("no way");
+              chrome.runtime.sendMessage(id, { ask: "unpair" },
+                () => done(chrome.runtime.lastError ? "no way" : "heard"));
+            })""",
+            browser.id,
+        )
+        assert told == "no way"
+        assert browser.kept("pairing")
+
+
+def test_another_extension_gets_nothing(started: Any, tmp_path: Path) -> None:
+    """Also one that has the whole pairing of ours, and one that asks ours."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "manifest.json").write_text(json.dumps({
+        "manifest_version": 3, "name": "other", "version": "1",
+        "background": {"service_worker": "w.js"}, "host_permissions": ["http://127.0.0.1/*"],
+    }))  # fmt: skip
+    (other / "w.js").write_text(
+        "self.onmessage = () => {}; chrome.runtime.onInstalled.addListener(() => {});"
+    )
+    (tmp_path / "own").mkdir()
+    own = with_site(tmp_path / "own" / "extension", SITE)
+    with (
+        showing(tmp_path / "client") as pages,
+        chromium(started, CHROMIUM, tmp_path / "profile", own, other) as browser,
+    ):
+        workers = browser.context.service_workers
+        while len(workers) < 2:
+            browser.context.wait_for_event("serviceworker")
+            workers = browser.context.service_workers
+        named = {w.evaluate("chrome.runtime.getManifest().name"): w for w in workers}
+        browser.worker, stranger = named["EpicRec"], named["other"]
+        browser.pair(code_of(pages)).get_by_text("Connected").wait_for()
+        popup = browser.popup()
+        message = popup.evaluate("""async () => {
+          const { seal } = await import("/seal.js");
+          const { state } = await import("/client.js");
+          const { pairing } = await state();
+          const entry = { id: "a", title: "Heat", year: 1995, kind: "film", how: "watched" };
+          const { sealed } = await seal(entry, pairing.key);
+          const said = { token: pairing.token, entries: [{ id: "a", sealed }] };
+          const made = await seal(said, pairing.key);
+          return { pairing: pairing.id, sealed: made.sealed };
+        }""")
+        post = """async ([client, message]) => {
+          const body = JSON.stringify(message);
+          const answer = await fetch(`${client}/extension/messages`, { method: "POST", body });
+          return [answer.status, await answer.text()];
+        }"""
+        assert stranger.evaluate(post, [pages.entrance, message]) == [403, ""]
+        assert popup.evaluate(post, [pages.entrance, message])[0] == 200
+        heard = stranger.evaluate(
+            """(id) => chrome.runtime.sendMessage(id, { ask: "unpair" })
+              .then(() => "heard", () => "no way")""",
+            browser.id,
+        )
+        assert heard == "no way"
+        assert browser.kept("pairing")

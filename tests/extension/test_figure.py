@@ -1,0 +1,33 @@
+"""How often the extension is right about the labelled pages.
+
+The sealed half is judged by its two figures alone; what it got wrong is not told.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import Literal
+
+import pytest
+
+from extension.figure import judge_pages
+from extension.labelled import read
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium")
+if CHROMIUM is None:
+    pytest.skip("chromium is not installed (apt-get install chromium)", allow_module_level=True)
+
+
+@pytest.mark.parametrize("half", ["open", "sealed"])
+def test_precision_and_recall(half: Literal["open", "sealed"]) -> None:
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        found = judge_pages(browser.new_context(), *read(half))
+        browser.close()
+    precision, recall, wrong = found.precision, found.recall, found.wrong
+    print(f"{half}: precision {precision:.3f}, recall {recall:.3f}, {found.reports} reports")
+    assert precision >= 0.98, wrong if half == "open" else "of the sealed half"
+    assert recall >= 0.9, wrong if half == "open" else "of the sealed half"
