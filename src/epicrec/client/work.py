@@ -12,7 +12,7 @@ from typing import Any
 from epicrec.client.sources.titles import compact, normalise
 from epicrec.data import Catalogue
 
-FILM = "film"
+FILM, SERIES = "film", "series"
 
 
 def work_ids(
@@ -49,6 +49,7 @@ def works_of(catalogue: Catalogue, item_id: str) -> frozenset[str]:
     found = work_ids(
         str(catalogue.titles[at]),
         int(catalogue.years[at]) or None,
+        kind=SERIES if _column(catalogue, "kind", at) == SERIES else FILM,
         imdb_id=_column(catalogue, "imdb_id", at),
         tmdb_id=_column(catalogue, "tmdb_id", at),
         alternatives=(_column(catalogue, "alternatives", at) or "").split("|"),

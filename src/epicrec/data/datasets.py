@@ -27,10 +27,14 @@ from epicrec.data.public import item_list
 from epicrec.data.ratings import Ratings
 from epicrec.data.scale import HALF_STARS, STARS, Scale
 from epicrec.data.simulate import embedded_items, simulate_table
+from epicrec.data.titles import titles_table
 from epicrec.errors import InputError
 
 EMBEDDED = "films"
 """The name of the data set that is always there: real film titles, simulated viewers."""
+
+TITLES = "titles"
+"""The name of the larger catalogue that is always there: films and series, without viewers."""
 
 _JOKES = Scale(-10, 10, 0.01)
 SCALES = {
@@ -172,6 +176,8 @@ def load_items(name: str | Path) -> tuple[npt.NDArray[Any], Catalogue | None]:
     are all it has, the catalogue."""
     if str(name) == EMBEDDED:
         table = embedded_items()
+    elif str(name) == TITLES:
+        table = titles_table()
     else:
         path = Path(name) if Path(name).exists() else (available().get(str(name)) or Path(name))
         items = items_file(path) if path.is_dir() else path
