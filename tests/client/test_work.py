@@ -77,3 +77,11 @@ def test_the_embedded_films_are_all_different() -> None:
     for item in map(str, films.item_ids):
         for work in works_of(films, item):
             assert seen.setdefault(work, item) == item, work
+
+
+def test_a_series_is_another_work_than_the_film_of_its_title_and_year() -> None:
+    titles = load_catalogue("titles")
+    film, series = works_of(titles, "batman-1966"), works_of(titles, "batman-series-1966")
+    assert film
+    assert series
+    assert not film & series
