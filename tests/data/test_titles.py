@@ -1,4 +1,4 @@
-"""The embedded catalogue of films and series: its extent, its order, and what a review relies on."""
+"""The embedded catalogue of films and series: its extent and order, and what a review relies on."""
 
 import csv
 import re
