@@ -30,7 +30,6 @@ from epicrec.models.factors import history_state
 from epicrec.models.spectrum import (
     HISTORY_SAMPLING,
     Floats,
-    Noise,
     Spectrum,
     denoised,
     history_factors,
@@ -68,8 +67,6 @@ SOFT = 0.3
 EVEN = 0.6
 """So much of the median eigenvalue is what tastes have in all directions alike: each person's own
 items, which tell nothing of others."""
-PAIR_SOFT = 0.1
-"""The same for pairs of a whole user's items, which are measured where noise is small."""
 POPULAR = 0.6
 """The weight of popularity beside that of the first direction of taste, 1/(1 + SOFT)."""
 UNEVEN = 1.35
@@ -246,22 +243,17 @@ def _trusted(found: Floats, basis: Basis, counts: Floats, sigma: float) -> Float
     return found
 
 
-def _soft(kept: Floats, soft: float = SOFT) -> Floats:
-    return np.asarray(kept / np.maximum(kept + soft * kept.max(initial=0.0), 1e-12))
+def _soft(kept: Floats) -> Floats:
+    return np.asarray(kept / np.maximum(kept + SOFT * kept.max(initial=0.0), 1e-12))
 
 
 def _state(
-    look: Look,
-    weights: Floats,
-    popular: Floats,
-    directions: Floats,
-    kept: Floats,
-    soft: float = SOFT,
+    look: Look, weights: Floats, popular: Floats, directions: Floats, kept: Floats
 ) -> dict[str, Any]:
     """Scores D⁻¹ (POPULAR·q qᵀ + V s Vᵀ) D h, with D the weights and s soft."""
-    weigh = _soft(kept, soft)
-    use = weigh > 0
-    columns = np.column_stack([popular * sqrt(POPULAR), directions[:, use] * np.sqrt(weigh[use])])
+    soft = _soft(kept)
+    use = soft > 0
+    columns = np.column_stack([popular * sqrt(POPULAR), directions[:, use] * np.sqrt(soft[use])])
     scales = weights[:, None]
     return history_state(np.maximum(look.counts, 0.0), columns / scales, columns * scales)
 
@@ -270,34 +262,16 @@ def _pairs(ratings: Ratings, budget: Budget, k: int, engine: Engine, look: Look)
     """The leading eigenvectors of what is watched together."""
     n = ratings.n_items
     check_memory(n, len(ratings))
-    counts, weights, popular = popularity_weights(denoised(look.counts, look.spread))
-    by_user = budget.unit == "user"
-    levels = np.full(n, STEPS, np.int16)
-    if by_user:
-        levels = np.rint(STEPS * weights / weights.max()).astype(np.int16)
-    share = counts / counts.sum()
+    present = np.maximum(look.counts, 0.0)
+    share = present / max(float(present.sum()), 1e-9)
     people = float(np.clip(look.people, look.total / n, look.total))
-    pairs = PairSums(budget.unit, budget.norm, None, levels)
+    pairs = PairSums(budget.unit, budget.norm, None, np.full(n, STEPS, np.int16))
     packed, noise = budget.measure(pairs, 1 - look.share, engine(pairs, ratings), turn=2)
     matrix = dense(packed, n, np.full(n, pairs.one**-0.5))
     del packed
-    if by_user:
-        _take_out(matrix, popular)
     spectrum = Spectrum(*leading_eigenpairs(matrix, k))
     del matrix
-    sampled = np.sqrt(HISTORY_SAMPLING * (people if by_user else look.total)) * share
-    if not by_user:
-        found = history_factors(spectrum, np.ones(n), noise / pairs.one, sampled)
-        return history_state(np.maximum(look.counts, 0.0), *found)
-    _, kept, vectors = spectrum.cleaned(Noise((np.full(n, noise / pairs.one), sampled)))
-    return _state(look, levels / STEPS, popular, vectors, kept, soft=PAIR_SOFT)
-
-
-def _take_out(matrix: Any, direction: Floats) -> None:
-    """Project a direction out of a symmetric matrix, in place."""
-    along = (matrix @ direction.astype(matrix.dtype)).astype(np.float64)
-    along -= direction * (direction @ along) / 2
-    for rows in range(0, len(matrix), 1024):
-        span = slice(rows, rows + 1024)
-        change = np.outer(along[span], direction) + np.outer(direction[span], along)
-        matrix[span] -= change.astype(matrix.dtype)
+    units = people if budget.unit == "user" else look.total
+    sampled = np.sqrt(HISTORY_SAMPLING * units) * share
+    found = history_factors(spectrum, np.ones(n), noise / pairs.one, sampled)
+    return history_state(present, *found)
