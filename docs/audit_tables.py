@@ -26,12 +26,12 @@ def written(text: str) -> str:
         text,
     )
     text = _between(text, "rows", _table(
-        ["method", "unit", "claimed", "found", "share", "the two worlds"],
+        ["method", "unit", "claimed", "found", "share", "runs each", "the two worlds"],
         [
             [
                 row["method"], row["unit"], f"{row['measure']} {row['claimed']:.3g}",
                 f"{row['lower_bound']:.3g}", f"{row['share']:.2f}" if row["holds"]
-                else f"**{row['share']:.2f}**", row["neighbours"],
+                else f"**{row['share']:.2f}**", f"{row['runs']:,}", row["neighbours"],
             ]
             for row in rows
         ],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+import sys
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import epicrec
 from distributions import ROOT
 from epicrec.cli import app, main
 from epicrec.data import load_dataset
+from epicrec.system.audit import all_rows
 
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
@@ -162,3 +165,18 @@ def test_decisions_are_numbered_complete_and_listed() -> None:
         assert re.search(r"^Status: (proposed|accepted|superseded by \d{3})$", page, re.M)
         assert re.findall(r"^## (\w+)$", page, re.M) == ["Context", "Decision", "Consequences"]
         assert f"]({Path(name).name})" in PAGES["docs/decisions/index.md"]
+
+
+def test_figures_of_audits_are_those_that_were_found() -> None:
+    """`make audit` writes them; `python docs/audit_tables.py` puts them into the pages."""
+    script = ROOT / "docs" / "audit_tables.py"
+    done = subprocess.run(
+        [sys.executable, script, "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_row_that_is_audited_was() -> None:
+    found = json.loads((ROOT / "docs" / "audit.json").read_text("utf-8"))
+    assert [row["method"] for row in found["rows"]] == [*all_rows()]
+    assert found["unexpected"] == []

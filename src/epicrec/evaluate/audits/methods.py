@@ -12,7 +12,12 @@ from epicrec.evaluate.audits.black_box import black_box_game, made
 from epicrec.evaluate.audits.covariance import covariance_games, published_covariance_games
 from epicrec.evaluate.audits.d2p import D2P_MODELS, d2p_games, published_d2p_games
 from epicrec.evaluate.audits.game import Finding, Game, judge
-from epicrec.evaluate.audits.ratings import dpi_games, dpm_games, private_bias_games
+from epicrec.evaluate.audits.ratings import (
+    dpi_games,
+    dpm_games,
+    popularity_games,
+    private_bias_games,
+)
 from epicrec.evaluate.audits.releases import RELEASES, published_epicrec_games
 from epicrec.models import PRIVATE, Recommender, make_model
 from epicrec.perturb.contract import Perturber
@@ -45,6 +50,7 @@ DEFAULTS = (
     *(Row(name) for name in (*D2P_MODELS, *DPI_MODELS)),
     Row("dpi-pcc", {"unit": "rating"}),
     Row("private-bias"),
+    *(Row("popularity", {"unit": unit}) for unit in ("rating", "user")),
     *(
         Row(name, {"unit": unit, "noise": noise})
         for name in COVARIANCE
@@ -89,6 +95,7 @@ def games_of(row: Row, epsilon: float | None = None) -> list[Game]:
 
 _OF_MODELS: dict[str, Callable[[Any], list[Game]]] = {
     "private-bias": private_bias_games,
+    "popularity": popularity_games,
     **dict.fromkeys(DPI_MODELS, dpi_games),
     **dict.fromkeys(DPM_MODELS, dpm_games),
     **dict.fromkeys(COVARIANCE, covariance_games),

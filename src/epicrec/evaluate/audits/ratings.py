@@ -53,6 +53,20 @@ def private_bias_games(model: Any) -> list[Game]:
     ]
 
 
+def popularity_games(model: Any) -> list[Game]:
+    """Somebody who has one item, which nobody else has, is there or not; every item of the fit is a
+    round, and the counts that the model publishes are what is seen."""
+
+    def play(bits: Bits) -> Floats:
+        had = np.append(np.flatnonzero(bits), len(bits))  # the last for everybody's sake
+        histories = Ratings.from_columns(had, had).with_items(np.arange(len(bits) + 1))
+        return np.asarray(model.fit(histories).counts_[:-1], np.float64)
+
+    play(np.array([True]))
+    said = "the only person who has an item, and no other, is there or not"
+    return [Game(claim=model.guarantee, neighbours=said, play=play, rounds=200_000, at_once=4000)]
+
+
 def dpi_games(model: Any) -> list[Game]:
     """A rating has one value or another, or is there or not; every user of the fit is a round, and
     what was released of their ratings is seen, as it stands in the saved model, and once more after
