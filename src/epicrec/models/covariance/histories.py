@@ -50,10 +50,10 @@ START = 0.2
 LEAST_STRENGTH, LEAST_CLEAR = 40.0, 20.0
 """Tastes are measured where people · μ is at least the first, and still at least the second when
 counts that drown in their noise reduce it."""
-ITEMS_PAY = 60.0
-"""Items by taste are measured where people · μ is this much times the root of how many items
-share the counts."""
-PAIRS_PAY = {"rating": 0.7, "user": 8.0}
+ITEMS_PAY = 60.0, 2000.0
+"""Items by taste are measured where people · μ is so many times the root of how many items share
+the counts; with still more people, tastes in more directions tell more."""
+PAIRS_PAY = {"rating": 0.7, "user": 12.0}
 """Pairs of items are measured where their second eigenvalue, as the counts foretell it, is this
 much times the edge of the noise; with Laplace noise, which is for pairs only, from the edge on."""
 TASTES, START_TASTES, PER_TASTE = 600, 150, 5.0
@@ -158,7 +158,7 @@ def choose_way(budget: Budget, look: Look, *, room: bool) -> Way:
     known = float(look.counts @ look.counts) / noise - 1
     if strength < LEAST_STRENGTH or strength * min(known, 1.0) < LEAST_CLEAR:
         return "popularity"
-    return "items" if _per_item(budget, look) > ITEMS_PAY else "tastes"
+    return "items" if ITEMS_PAY[0] < _per_item(budget, look) < ITEMS_PAY[1] else "tastes"
 
 
 def _strength(budget: Budget, look: Look) -> float:
