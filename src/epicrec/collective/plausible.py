@@ -23,8 +23,7 @@ def implausible(parameters: Parameters, people: int, total: Integers) -> str | N
     """What is wrong with a result, or None."""
     if not 0 <= people <= parameters.most:
         return f"{people} people took part, and at most {parameters.most} can"
-    check = CHECKS.get(parameters.statistic.split(" ")[0], _norms)
-    return check(parameters, people, total)
+    return CHECKS.get(parameters.statistic, _norms)(parameters, people, total)
 
 
 def steps(tests: int) -> float:
@@ -71,4 +70,4 @@ CHECKS: dict[str, Callable[[Parameters, int, Integers], str | None]] = {
     "counts": _counts,
     "products": _products,
 }
-"""By the first word of a statistic's name; any other has its norms checked."""
+"""By the name of a statistic; of any other the norms are checked."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isfinite, sqrt
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -87,6 +87,14 @@ class Budget:
         self.parts.append(part)
         return part
 
+    pairs: ClassVar[bool] = True
+    """Whether sums over all pairs of items can be had."""
+
+    @property
+    def mu(self) -> float:
+        """The μ of Gaussian noise whose size is that of the noise here."""
+        return gaussian_mu(self.epsilon, self.delta)
+
     @property
     def norm(self) -> Norm:
         return 2 if self.noise == "gaussian" else 1
@@ -101,7 +109,12 @@ class Budget:
         """The standard deviation of the noise for this share, but for rounding."""
         if self.noise == "laplace":
             return sqrt(2) * float(statistic.sensitivity) / (self.epsilon * share)
-        return float(statistic.sensitivity) / (gaussian_mu(self.epsilon, self.delta) * sqrt(share))
+        return float(statistic.sensitivity) / (self.mu * sqrt(share))
+
+    def note(self, statistic: Measured, share: float) -> None:
+        """Enter what is released, and its share, in the record."""
+        before = self.spent.get(statistic.what, 0.0)
+        self.spent[statistic.what] = before + share * self.whole
 
     def measure(
         self, statistic: Measured, share: float, total: Integers, *, turn: int = 0
@@ -113,8 +126,7 @@ class Budget:
         Gaussian: σ = Δ₂/(μ√share) makes this μ√share-GDP, and shares that add up to 1 compose to
         μ-GDP exactly. Laplace: scale Δ₁/(ε·share), and shares of ε add up.
         """
-        before = self.spent.get(statistic.what, 0.0)
-        self.spent[statistic.what] = before + share * self.whole
+        self.note(statistic, share)
         seed = derived(self.seed, "measurement", turn)
         if self.noise == "laplace":
             scale = laplace_scale(statistic.sensitivity, self.epsilon * share * (1 - 2**-50))

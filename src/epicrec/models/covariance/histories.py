@@ -35,7 +35,6 @@ from epicrec.models.spectrum import (
     history_factors,
     leading_eigenpairs,
 )
-from epicrec.privacy import gaussian_mu
 
 Way = Literal["popularity", "tastes", "items", "pairs"]
 
@@ -110,10 +109,10 @@ def release_histories(
 ) -> dict[str, Any]:
     """Counts, then what they say will pay: tastes, items by taste, pairs, or counts again."""
     look = release_counts(ratings, budget, FIRST_LOOK, engine)
-    room = fits(ratings.n_items)
+    room = budget.pairs and fits(ratings.n_items)
     way = choose_way(budget, look, room=room)
     note = ""
-    if not room and choose_way(budget, look, room=True) == "pairs":
+    if budget.pairs and not room and choose_way(budget, look, room=True) == "pairs":
         note = f"the pairs of {ratings.n_items:,} items do not fit in memory, {way} had their share"
     if way == "popularity":
         look += release_counts(ratings, budget, 1 - FIRST_LOOK, engine, turn=1)
@@ -164,8 +163,7 @@ def choose_way(budget: Budget, look: Look, *, room: bool) -> Way:
 def _strength(budget: Budget, look: Look) -> float:
     """People · μ: how a sum over people of length one compares with its noise."""
     people = max(look.people - look.people_spread, 0.0)
-    mu = gaussian_mu(budget.epsilon, budget.delta)
-    return people * (mu if budget.unit == "user" else mu / sqrt(2))
+    return people * (budget.mu if budget.unit == "user" else budget.mu / sqrt(2))
 
 
 def _per_item(budget: Budget, look: Look) -> float:

@@ -1,0 +1,74 @@
+"""The common model as a recommender: what devices would learn together, from histories at hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from epicrec.collective.parameters import Parameters
+from epicrec.collective.shares import Integers
+from epicrec.collective.simulation import released
+from epicrec.collective.training import Task, train
+from epicrec.data import Catalogue, Ratings
+from epicrec.engine import Engine
+from epicrec.engine.local import local
+from epicrec.models.base import Feedback
+from epicrec.models.covariance.budget import check_budget
+from epicrec.models.factors import FactorModel
+from epicrec.privacy import Guarantee
+
+
+class Collective(FactorModel):
+    """Lists from sums that two servers take over shares, in which nobody sees a contribution.
+
+    The learner is that of `covariance-svd` for histories at the user level; every sum is a round of
+    the protocol (docs/collective.md) with the noise of both servers in it, while μ counts that of
+    one, as the other may be the adversary. Fitted in process, the sums are the same integers as by
+    way of sealed shares.
+
+    Unit: user; this person's history against an empty one from the same participating device.
+    """
+
+    feedback: Feedback = "implicit"
+    status = "proved"
+    units = ("user",)
+
+    engine: Engine = staticmethod(local)
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        most: int = 1 << 20,
+        seed: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.most = most
+        self.seed = seed
+
+    guarantee_: dict[str, Any]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        self._check_fitted()
+        return Guarantee.from_dict(self.guarantee_)
+
+    def _fit(self, ratings: Ratings) -> None:
+        self._fit_with(ratings, None)
+
+    def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
+        check_budget(self.epsilon, self.delta, "user")
+        task = Task(epsilon=self.epsilon, delta=self.delta, most=self.most)
+        if ratings.n_users > task.most:
+            ratings = ratings.users_at(np.arange(task.most))
+
+        def rounds(parameters: Parameters, _: bytes, total: Integers) -> Integers:
+            return released(parameters, total, self.seed)
+
+        state, spent = train(task, ratings, catalogue, rounds, self.engine)
+        vars(self).update(state)
+        self.released_ = spent
+        self.guarantee_ = task.guarantee().seeded(self.seed).to_dict()

@@ -1,0 +1,122 @@
+"""The statistics of histories as rounds: what is published of each, and back from it.
+
+Devices compute with the integers that are published here, never with a basis of their own making:
+an eigenvector found by another machine may point the other way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from math import ceil
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.collective.encoding import Field, decode, encode
+from epicrec.collective.refusals import Refusal
+from epicrec.collective.shares import Integers
+from epicrec.data import Ratings
+from epicrec.models.covariance.statistics import STEPS, ItemEffects
+from epicrec.models.covariance.tastes import (
+    DIRECTION_BITS,
+    WEIGHT_BITS,
+    ItemTastes,
+    TasteProducts,
+)
+
+Statistic = ItemEffects | TasteProducts | ItemTastes
+
+COUNTS, PRODUCTS, ITEMS = "counts", "products", "items"
+_MOST_ITEMS, _MOST_COLUMNS = 1 << 22, 1 << 12
+
+
+def name_of(statistic: Statistic) -> str:
+    if isinstance(statistic, ItemEffects):
+        return COUNTS
+    return PRODUCTS if isinstance(statistic, TasteProducts) else ITEMS
+
+
+def sensitivity_of(statistic: Statistic) -> int:
+    return ceil(statistic.sensitivity)
+
+
+def published(statistic: Statistic, item_ids: npt.NDArray[Any]) -> bytes:
+    """All that a device needs beside its history, and for which list of items."""
+    fields: list[Field] = [name_of(statistic), list_digest(item_ids), len(item_ids)]
+    if isinstance(statistic, TasteProducts):
+        features = statistic.features.tocsr()
+        fields += [features.shape[1], _bytes(features.indptr), _bytes(features.indices)]
+        fields += [_bytes(statistic.weights), _bytes(statistic.coefficients)]
+    elif isinstance(statistic, ItemTastes):
+        fields += [_bytes(statistic.weights), _bytes(statistic.directions)]
+    return encode(*fields)
+
+
+def statistic_of(encoded: bytes, item_ids: npt.NDArray[Any]) -> Statistic:
+    """The statistic that was published; refused unless it is for these items and within bounds."""
+    match decode(encoded):
+        case [str() as name, bytes() as digest, int() as n, *rest]:
+            if digest != list_digest(item_ids) or n != len(item_ids) or n > _MOST_ITEMS:
+                raise Refusal("outdatedConfig", "this round is about another list of items")
+        case _:
+            raise Refusal("invalidMessage", "this is no statistic")
+    match (name, *rest):
+        case ("counts",):
+            return ItemEffects("user", 2, None, np.full(n, STEPS, np.int16))
+        case ("products", int() as width, bytes() as starts, bytes() as columns,
+              bytes() as weights, bytes() as coefficients):  # fmt: skip
+            features = _features(n, width, _whole(starts, n), _whole(columns, width))
+            scales = _whole(weights, 1 << WEIGHT_BITS, (n,))
+            grid = _whole(coefficients, 1 << DIRECTION_BITS, (width, -1))
+            return TasteProducts("user", scales, features, grid)
+        case ("items", bytes() as weights, bytes() as directions):
+            scales = _whole(weights, 1 << WEIGHT_BITS, (n,))
+            grid = _whole(directions, 1 << DIRECTION_BITS, (n, -1))
+            return ItemTastes("user", scales, grid)
+    raise Refusal("invalidMessage", f"there is no statistic {name!r} of this form here")
+
+
+def nobody(item_ids: npt.NDArray[Any]) -> Ratings:
+    """One empty history over these items."""
+    return Ratings(
+        np.zeros(1, np.int64), item_ids, np.zeros(2, np.int64), np.zeros(0, np.int32),
+        np.zeros(0, np.float32), None,
+    )  # fmt: skip
+
+
+def list_digest(item_ids: npt.NDArray[Any]) -> bytes:
+    return hashlib.sha256(encode(*(str(one) for one in item_ids))).digest()
+
+
+def _bytes(values: npt.NDArray[Any]) -> bytes:
+    return np.ascontiguousarray(values, "<i8").tobytes()
+
+
+def _whole(content: bytes, most: int, shape: tuple[int, ...] = (-1,)) -> Integers:
+    """Integers of at most this size, either way; NaN that became one is none of them."""
+    try:
+        found = np.frombuffer(content, "<i8").astype(np.int64).reshape(shape)
+    except ValueError as error:
+        raise Refusal("invalidMessage", "a basis has another shape than it says") from error
+    if found.size and (found.max() > most or found.min() < -most) and shape != (-1,):
+        raise Refusal("invalidMessage", "a basis has entries beyond its bounds")
+    if found.ndim == 2 and not 0 < found.shape[1] <= _MOST_COLUMNS:
+        raise Refusal("invalidMessage", "a basis has no direction, or too many")
+    return found
+
+
+def _features(n: int, width: int, starts: Integers, columns: Integers) -> Any:
+    from scipy.sparse import csr_array
+
+    sound = (
+        0 < width <= _MOST_COLUMNS
+        and len(starts) == n + 1
+        and starts[0] == 0
+        and starts[-1] == len(columns)
+        and bool((np.diff(starts) >= 0).all())
+        and (columns.size == 0 or (columns.min() >= 0 and columns.max() < width))
+    )
+    if not sound:
+        raise Refusal("invalidMessage", "the features of a basis do not fit together")
+    return csr_array((np.ones(len(columns)), columns, starts), shape=(n, width))

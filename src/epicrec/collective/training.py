@@ -1,0 +1,135 @@
+"""A common model in rounds: the learner of private histories, its sums taken by two servers.
+
+The learner asks its budget for sums with noise, one after the other. Here each of them is a round.
+What is computed between them, and at the end, is the learner's own code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.collective.parameters import ASSUMES, Parameters
+from epicrec.collective.results import Result
+from epicrec.collective.shares import Integers
+from epicrec.collective.statistics import name_of, nobody, published, sensitivity_of
+from epicrec.data import Catalogue, Ratings
+from epicrec.engine import Engine
+from epicrec.engine.local import local
+from epicrec.models.covariance.budget import Budget
+from epicrec.models.covariance.histories import release_histories
+from epicrec.models.factors import most_factors
+from epicrec.privacy import Guarantee, gaussian_guarantee, gaussian_mu
+
+Rounds = Callable[[Parameters, bytes, Integers], Integers]
+"""From a round's parameters, what is published for it and everyone's plain sum (where it is known)
+to what the servers open."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One training of a common model: its name, its budget, and how many people it can hold."""
+
+    name: str = "common model"
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    most: int = 1 << 20
+
+    @property
+    def mu(self) -> float:
+        return gaussian_mu(self.epsilon, self.delta)
+
+    def guarantee(self) -> Guarantee:
+        """What all rounds together promise everyone who takes part."""
+        return gaussian_guarantee(
+            self.mu, self.delta, unit="user", relation="add or remove one", assumes=ASSUMES
+        )
+
+
+@dataclass(frozen=True)
+class TwoNoises(Budget):
+    """A budget whose sums come out of rounds: μ counts one server's noise, both are in the sums."""
+
+    task: Task = field(default_factory=Task)
+    item_ids: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
+    rounds: Rounds = field(default=lambda _, __, total: total)
+    numbers: list[int] = field(default_factory=list)
+
+    pairs: ClassVar[bool] = False
+
+    @property
+    def mu(self) -> float:
+        return self.task.mu / sqrt(2)
+
+    def measure(
+        self,
+        statistic: Any,
+        share: float,
+        total: Integers,
+        *,
+        turn: int = 0,  # noqa: ARG002  (rounds have numbers)
+    ) -> tuple[Integers, float]:
+        """A round of this share: what both servers open, and the size of both noises together."""
+        self.note(statistic, share)
+        shown = published(statistic, self.item_ids)
+        parameters = Parameters(
+            task=self.task.name,
+            round=len(self.numbers),
+            statistic=name_of(statistic),
+            length=len(statistic(nobody(self.item_ids))),
+            sensitivity=sensitivity_of(statistic),
+            mu=self.task.mu,
+            delta=self.task.delta,
+            share=Fraction(share),
+            most=self.task.most,
+            basis=hashlib.sha256(shown).digest(),
+        )
+        self.numbers.append(parameters.round)
+        return self.rounds(parameters, shown, total), parameters.sigma * sqrt(2)
+
+
+def train(
+    task: Task,
+    histories: Ratings,
+    catalogue: Catalogue | None,
+    rounds: Rounds,
+    engine: Engine,
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """A model's state and the record of its rounds, over histories whose items are public."""
+    budget = TwoNoises(
+        task.epsilon, task.delta, "user", "gaussian", None,
+        task=task, item_ids=histories.item_ids, rounds=rounds,
+    )  # fmt: skip
+    factors = most_factors(None, "implicit")
+    return release_histories(histories, budget, factors, engine, catalogue), budget.spent
+
+
+class NextRound(Exception):
+    """A training came to a round that has not been yet."""
+
+    def __init__(self, parameters: Parameters, published: bytes) -> None:
+        super().__init__(f"round {parameters.round}, {parameters.statistic}")
+        self.parameters, self.published = parameters, published
+
+
+def resumed(
+    task: Task, item_ids: npt.NDArray[Any], catalogue: Catalogue | None, results: list[Result]
+) -> dict[str, Any]:
+    """A model's state from the results of all its rounds; raises NextRound where one is missing."""
+
+    def of_results(parameters: Parameters, shown: bytes, _: Integers) -> Integers:
+        if parameters.round >= len(results):
+            raise NextRound(parameters, shown)
+        result = results[parameters.round]
+        if result.parameters.digest != parameters.digest:
+            raise ValueError(f"round {parameters.round} was about something else")
+        return result.total
+
+    return train(task, nobody(item_ids), catalogue, of_results, local)[0]
