@@ -113,7 +113,7 @@ def test_features_that_do_not_fit_and_other_items_are_refused(forty, statistics)
 def test_over_sealed_shares_and_resumed_the_model_is_the_same_to_the_last_bit(forty, epsilon):
     """Few people need a large ε for all three rounds; the integers do not mind."""
     histories, catalogue = forty
-    task = Task(epsilon=epsilon, delta=1e-5, most=100)
+    task = Task.of(epsilon, 1e-5, 100)
     statistics_seen, results = [], []
     leader, helper = two_servers(seed=7)
 
@@ -131,7 +131,7 @@ def test_over_sealed_shares_and_resumed_the_model_is_the_same_to_the_last_bit(fo
 
     plain, record = train(task, histories, catalogue, in_process, local)
     sealed, _ = train(task, histories, catalogue, over_shares, local)
-    again = resumed(task, histories.item_ids, catalogue, results)
+    again, _ = resumed(task, histories.item_ids, catalogue, results)
     for state in (sealed, again):
         assert state.keys() == plain.keys()
         for name, value in plain.items():
@@ -147,8 +147,8 @@ def test_over_sealed_shares_and_resumed_the_model_is_the_same_to_the_last_bit(fo
     with pytest.raises(NextRound) as last:
         resumed(task, histories.item_ids, catalogue, results[:-1])
     assert last.value.parameters == results[-1].parameters
-    with pytest.raises(ValueError, match="something else"):
-        resumed(Task(epsilon=1.0), histories.item_ids, catalogue, results)
+    with pytest.raises(Refusal, match="something else"):
+        resumed(Task.of(1.0, 1e-5), histories.item_ids, catalogue, results)
 
 
 def test_the_rounds_together_cost_what_the_guarantee_says(forty):
@@ -160,7 +160,7 @@ def test_the_rounds_together_cost_what_the_guarantee_says(forty):
         return released(given, total, 1)
 
     model = Collective(epsilon=2.0, delta=1e-5, seed=1).fit(histories, catalogue)
-    train(Task(epsilon=2.0, delta=1e-5), histories, catalogue, rounds, local)
+    train(Task.of(2.0, 1e-5), histories, catalogue, rounds, local)
     assert len(spent) > 1
     assert 0.999 * model.guarantee.mu**2 < sum(spent) <= model.guarantee.mu**2
     assert model.guarantee.unit == "user"

@@ -129,6 +129,30 @@ def running(folder: Path, **settings: Any) -> Iterator[Running]:
         started.stop()
 
 
+@contextmanager
+def two_running(folder: Path, **settings: Any) -> Iterator[tuple[Running, Running, Any]]:
+    """Leader and helper, each with the other's key, over TLS with a development certificate."""
+    from epicrec.collective.keys import verifying_key
+    from epicrec.server.collective import HelperOverHttps, signing_key
+
+    keys = {}
+    for role in ("leader", "helper"):
+        (folder / role).mkdir(mode=0o700)
+        own = Settings(data=str(folder / role))
+        keys[role] = verifying_key(signing_key(own)).hex()
+    with running(folder / "helper", role="helper", other_key=keys["leader"], http=False) as helper:
+        certificate = str(folder / "helper" / "tls" / "ca.pem")
+        with running(
+            folder / "leader", role="leader", other_key=keys["helper"], http=False,
+            other_url=helper.url, other_certificate=certificate, **settings,
+        ) as leader:  # fmt: skip
+            link = HelperOverHttps(leader.settings)
+            try:
+                yield leader, helper, link
+            finally:
+                link.close()
+
+
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[Callable[[], str]]:
     """Makes empty databases in a PostgreSQL of our own on loopback."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,30 +25,9 @@ from epicrec.server.collective import SIGNATURE, HelperOverHttps, signing_key
 from epicrec.server.store.database import Database
 from epicrec.server.store.rounds import SqlStore
 from rounds_of import PUBLISHED, open_round, parameters, send, vector
-from server.conftest import Running, running
+from server.conftest import Running, two_running
 
 ZEROS = np.zeros(20, np.int64)
-
-
-@contextmanager
-def two_running(folder: Path) -> Iterator[tuple[Running, Running, HelperOverHttps]]:
-    """Leader and helper, each with the other's key, over TLS with a development certificate."""
-    keys = {}
-    for role in ("leader", "helper"):
-        (folder / role).mkdir(mode=0o700)
-        own = Settings(data=str(folder / role))
-        keys[role] = verifying_key(signing_key(own)).hex()
-    with running(folder / "helper", role="helper", other_key=keys["leader"], http=False) as helper:
-        certificate = str(folder / "helper" / "tls" / "ca.pem")
-        with running(
-            folder / "leader", role="leader", other_key=keys["helper"], http=False,
-            other_url=helper.url, other_certificate=certificate,
-        ) as leader:  # fmt: skip
-            link = HelperOverHttps(leader.settings)
-            try:
-                yield leader, helper, link
-            finally:
-                link.close()
 
 
 @pytest.fixture

@@ -9,7 +9,14 @@ from typing import Annotated
 import typer
 
 from epicrec._version import __version__
-from epicrec.cli import audit, data, models, private, programs  # noqa: F401  (they add commands)
+from epicrec.cli import (  # noqa: F401  (they add commands)
+    audit,
+    collective,
+    data,
+    models,
+    private,
+    programs,
+)
 from epicrec.cli.app import app
 from epicrec.cli.output import err
 from epicrec.errors import EpicrecError, InputError

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from epicrec.client.account import Account, Accounts, Dial
 from epicrec.client.choice import Choice
+from epicrec.client.common import CommonModel
 from epicrec.client.extension import Extension
 from epicrec.client.for_you import ForYou, Shelf
 from epicrec.client.history import History
@@ -21,8 +22,9 @@ from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.privacy import Ledger
 
-LIMIT = 4.0
-"""The limit of the ledger until the person sets another."""
+LIMIT, LIMIT_DELTA = 4.0, 1e-5
+"""The limit of the ledger until the person sets another, and the δ that rounds of a common model
+are added up at; releases have none."""
 
 
 class Device:
@@ -103,7 +105,12 @@ class Device:
     @property
     def ledger(self) -> Ledger:
         limit = float(self.store.setting("limit", LIMIT))
-        return Ledger(self.folder / "ledger.jsonl", limit_epsilon=limit)
+        return Ledger(self.folder / "ledger.jsonl", limit_epsilon=limit, limit_delta=LIMIT_DELTA)
+
+    @property
+    def common(self) -> CommonModel:
+        """This device's part in a common model."""
+        return CommonModel(self.store, self.ledger, self.accounts, self.catalogue.item_ids)
 
     @property
     def releases(self) -> Releases:

@@ -22,6 +22,7 @@ from epicrec.errors import EpicrecError, InputError
 LIST_LENGTH = 1000
 """About three times what is shown is asked for: what was watched is taken out on the device."""
 _MOST_MODEL = 512 * 2**20
+_OCTETS = "application/octet-stream"
 _M = TypeVar("_M", bound=wire.Message)
 _FEEDBACK = TypeAdapter(list[wire.Feedback])
 
@@ -95,6 +96,18 @@ class Remote:
             raise RemoteError("the server's list cannot be read; is it the right server?")
         return [str(one["Id"] if isinstance(one, dict) else one) for one in answer]
 
+    def open_round(self, task: str) -> bytes | None:
+        """The round of a common model that takes reports now, the same for everybody."""
+        path = f"/tasks/{quote(task, safe='')}/round"
+        answer = self._ask("GET", path, public=True, expected=(404, 405))
+        return answer.content if answer.status_code == 200 else None
+
+    def put_report(self, task: str, number: int, report: bytes) -> bool:
+        """Send a sealed report; False where the round is over. Sending it again changes nothing."""
+        path = f"/tasks/{quote(task, safe='')}/rounds/{number}/reports"
+        answer = self._ask("PUT", path, content=report, kind=_OCTETS, expected=(404, 409))
+        return answer.status_code // 100 == 2
+
     def model_info(self) -> wire.ModelInfo | None:
         """Which item model is published; None where there is none, as on any other recommender."""
         answer = self._ask("GET", "/api/model/info", public=True, expected=(404, 405))
@@ -116,12 +129,13 @@ class Remote:
         *,
         public: bool = False,
         expected: tuple[int, ...] = (),
+        kind: str = "application/json",
         **request: Any,
     ) -> httpx.Response:
         """What is `public` is asked for without the key: whoever asks, it is the same."""
         headers = {} if public else self._key
         if "content" in request:
-            headers = headers | {"Content-Type": "application/json"}
+            headers = headers | {"Content-Type": kind}
         try:
             answer = self._http.request(method, path, headers=headers, **request)
         except httpx.HTTPError as error:

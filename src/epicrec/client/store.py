@@ -82,6 +82,14 @@ MIGRATIONS = (
         name TEXT PRIMARY KEY, allowed INTEGER NOT NULL, seen TEXT, missed TEXT
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE TABLE rounds (
+        task TEXT NOT NULL, number INTEGER NOT NULL, due TEXT NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('waiting', 'sealed', 'recorded', 'sent', 'over')),
+        announcement BLOB NOT NULL, published BLOB NOT NULL, report BLOB,
+        PRIMARY KEY (task, number)
+    );
+    """,
 )
 """Scripts that bring a store from one version to the next; only ever appended to."""
 
@@ -182,6 +190,8 @@ class Store:
                           "scans", "unwanted", "pairings", "arrivals", "sites",
                           "settings"):  # fmt: skip
                 db.execute(f"DELETE FROM {table}")
+            # that a round had its report is not forgotten: it must not get another one
+            db.execute("UPDATE rounds SET state = 'over', report = NULL")
         with self._lock:
             self._db.execute("VACUUM")
 

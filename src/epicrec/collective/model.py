@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from epicrec.collective.parameters import Parameters
+from epicrec.collective.results import Result
 from epicrec.collective.shares import Integers
 from epicrec.collective.simulation import released
-from epicrec.collective.training import Task, train
+from epicrec.collective.training import Task, resumed, train
 from epicrec.data import Catalogue, Ratings
 from epicrec.engine import Engine
 from epicrec.engine.local import local
@@ -61,7 +62,7 @@ class Collective(FactorModel):
 
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         check_budget(self.epsilon, self.delta, "user")
-        task = Task(epsilon=self.epsilon, delta=self.delta, most=self.most)
+        task = Task.of(self.epsilon, self.delta, self.most)
         if ratings.n_users > task.most:
             ratings = ratings.users_at(np.arange(task.most))
 
@@ -69,6 +70,20 @@ class Collective(FactorModel):
             return released(parameters, total, self.seed)
 
         state, spent = train(task, ratings, catalogue, rounds, self.engine)
+        self._keep(task, state, spent)
+
+    def _keep(self, task: Task, state: dict[str, Any], spent: dict[str, float]) -> None:
         vars(self).update(state)
         self.released_ = spent
         self.guarantee_ = task.guarantee().seeded(self.seed).to_dict()
+
+    @classmethod
+    def of_results(cls, task: Task, catalogue: Catalogue, results: list[Result]) -> Self:
+        """The model of a task whose rounds are over; raises NextRound where one is missing."""
+        item_ids = catalogue.item_ids
+        state, spent = resumed(task, item_ids, catalogue, results)
+        epsilon = task.guarantee().epsilon
+        model = cls(epsilon=epsilon, delta=task.delta, most=task.most)
+        model.item_ids_, model.scale_ = item_ids, None
+        model._keep(task, state, spent)
+        return model

@@ -7,6 +7,8 @@ an eigenvector found by another machine may point the other way.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -16,7 +18,7 @@ import numpy.typing as npt
 from epicrec.collective.encoding import Field, decode, encode
 from epicrec.collective.refusals import Refusal
 from epicrec.collective.shares import Integers
-from epicrec.data import Ratings
+from epicrec.data import Ratings, find
 from epicrec.models.covariance.statistics import STEPS, ItemEffects
 from epicrec.models.covariance.tastes import (
     DIRECTION_BITS,
@@ -82,6 +84,16 @@ def nobody(item_ids: npt.NDArray[Any]) -> Ratings:
     return Ratings(
         np.zeros(1, np.int64), item_ids, np.zeros(2, np.int64), np.zeros(0, np.int32),
         np.zeros(0, np.float32), None,
+    )  # fmt: skip
+
+
+def one_history(item_ids: npt.NDArray[Any], items: Sequence[Any]) -> Ratings:
+    """One person's history over these items; what is not among them is left out."""
+    found = np.unique(find(item_ids, items)) if len(items) else np.zeros(0, np.int64)
+    found = found[found >= 0]
+    return replace(
+        nobody(item_ids), indptr=np.array([0, len(found)]), items=found.astype(np.int32),
+        values=np.ones(len(found), np.float32),
     )  # fmt: skip
 
 

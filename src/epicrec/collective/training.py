@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import sqrt
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from epicrec.collective.parameters import ASSUMES, Parameters
+from epicrec.collective.refusals import Refusal
 from epicrec.collective.results import Result
 from epicrec.collective.shares import Integers
 from epicrec.collective.statistics import name_of, nobody, published, sensitivity_of
@@ -26,25 +27,31 @@ from epicrec.engine.local import local
 from epicrec.models.covariance.budget import Budget
 from epicrec.models.covariance.histories import release_histories
 from epicrec.models.factors import most_factors
-from epicrec.privacy import Guarantee, gaussian_guarantee, gaussian_mu
+from epicrec.models.features import item_features
+from epicrec.privacy import Guarantee, gaussian_epsilon, gaussian_guarantee, gaussian_mu
 
 Rounds = Callable[[Parameters, bytes, Integers], Integers]
 """From a round's parameters, what is published for it and everyone's plain sum (where it is known)
 to what the servers open."""
 
 
+NAME = "common-model"
+"""Of a task, unless it is told another."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """One training of a common model: its name, its budget, and how many people it can hold."""
 
-    name: str = "common model"
-    epsilon: float = 1.0
-    delta: float = 1e-6
+    name: str
+    mu: float
+    delta: float
     most: int = 1 << 20
 
-    @property
-    def mu(self) -> float:
-        return gaussian_mu(self.epsilon, self.delta)
+    @classmethod
+    def of(cls, epsilon: float, delta: float, most: int = 1 << 20, name: str = NAME) -> Self:
+        """A task whose rounds together are (ε, δ)-private for a person."""
+        return cls(name=name, mu=gaussian_mu(epsilon, delta), delta=delta, most=most)
 
     def guarantee(self) -> Guarantee:
         """What all rounds together promise everyone who takes part."""
@@ -57,7 +64,7 @@ class Task:
 class TwoNoises(Budget):
     """A budget whose sums come out of rounds: μ counts one server's noise, both are in the sums."""
 
-    task: Task = field(default_factory=Task)
+    task: Task = field(default_factory=lambda: Task.of(1.0, 1e-6))
     item_ids: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
     rounds: Rounds = field(default=lambda _, __, total: total)
     numbers: list[int] = field(default_factory=list)
@@ -104,11 +111,12 @@ def train(
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """A model's state and the record of its rounds, over histories whose items are public."""
     budget = TwoNoises(
-        task.epsilon, task.delta, "user", "gaussian", None,
+        gaussian_epsilon(task.mu, task.delta), task.delta, "user", "gaussian", None,
         task=task, item_ids=histories.item_ids, rounds=rounds,
     )  # fmt: skip
+    features = item_features(catalogue, histories.item_ids)
     factors = most_factors(None, "implicit")
-    return release_histories(histories, budget, factors, engine, catalogue), budget.spent
+    return release_histories(histories, features, budget, factors, engine), budget.spent
 
 
 class NextRound(Exception):
@@ -121,7 +129,7 @@ class NextRound(Exception):
 
 def resumed(
     task: Task, item_ids: npt.NDArray[Any], catalogue: Catalogue | None, results: list[Result]
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], dict[str, float]]:
     """A model's state from the results of all its rounds; raises NextRound where one is missing."""
 
     def of_results(parameters: Parameters, shown: bytes, _: Integers) -> Integers:
@@ -129,7 +137,11 @@ def resumed(
             raise NextRound(parameters, shown)
         result = results[parameters.round]
         if result.parameters.digest != parameters.digest:
-            raise ValueError(f"round {parameters.round} was about something else")
+            raise Refusal(
+                "outdatedConfig",
+                f"round {parameters.round} was about something else: the catalogue or the version "
+                "of epicrec or its libraries changed within a task; start another task",
+            )
         return result.total
 
-    return train(task, nobody(item_ids), catalogue, of_results, local)[0]
+    return train(task, nobody(item_ids), catalogue, of_results, local)

@@ -22,7 +22,7 @@ SIGNATURE = "X-Epicrec-Signature"
 _PATIENCE = httpx.Timeout(600, connect=10)
 
 
-class Collective:
+class Part:
     """The leader or the helper that a server is."""
 
     def __init__(self, settings: Settings, database: Database) -> None:

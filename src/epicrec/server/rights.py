@@ -10,9 +10,9 @@ from epicrec.errors import InputError
 
 _FOLDER, _FILE = 0o700, 0o600
 _KEPT = (
-    "admin.key", "collective.key", "epicrec.sqlite", "epicrec.sqlite-shm", "epicrec.sqlite-wal",
-    "ledger.jsonl", "models", "publish.json", "publish.lock", "published", "tls", "train.json",
-    "train.lock",
+    "admin.key", "collective.key", "common", "epicrec.sqlite", "epicrec.sqlite-shm",
+    "epicrec.sqlite-wal", "ledger.jsonl", "models", "publish.json", "publish.lock", "published",
+    "tls", "train.json", "train.lock",
 )  # fmt: skip
 """What a server's data folder holds; other things in it are not ours to touch."""
 

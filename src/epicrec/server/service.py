@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from epicrec.data.datasets import load_catalogue
 from epicrec.server.api.limits import Limit
-from epicrec.server.collective import Collective
+from epicrec.server.collective import Part
 from epicrec.server.known import Callers, admin_key
 from epicrec.server.logs import event
 from epicrec.server.metrics import Metrics
@@ -47,7 +47,7 @@ class Service:
         self.requests = Limit(settings.requests_per_minute, 60)
         self.registrations = Limit(settings.registrations_per_hour, 3600)
         self.failures = Limit(settings.failures_per_minute, 60)
-        self.collective = Collective(settings, self.database) if settings.role else None
+        self.collective = Part(settings, self.database) if settings.role else None
         self.training = Job("train", settings, self._trained)
         self.publishing = Job("publish", settings, self._published)
         self._deleted = False  # since the database was last brought to the disk as a whole

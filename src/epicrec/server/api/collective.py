@@ -17,7 +17,7 @@ from epicrec.collective.refusals import PROBLEM, Refusal
 from epicrec.collective.rounds import Round
 from epicrec.collective.shares import Report
 from epicrec.server.api.access import AnyCaller, PathId, Serving, limit_address
-from epicrec.server.collective import SIGNATURE, Collective
+from epicrec.server.collective import SIGNATURE, Part
 
 LARGE = ("/tasks/", "/aggregation/")
 """Where bodies may be larger than elsewhere."""
@@ -96,7 +96,7 @@ async def refused(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse(body, status, media_type="application/problem+json")
 
 
-def _collective(serving: Serving) -> Collective:
+def _collective(serving: Serving) -> Part:
     assert serving.collective is not None
     return serving.collective
 

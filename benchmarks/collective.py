@@ -1,0 +1,73 @@
+"""One round of the collective with sealed shares: CPU and bytes for each device and each server.
+
+    python benchmarks/collective.py [DEVICES …]
+
+Devices are simulated one after the other in this process, so that a server's part can be told
+apart; figures are for each device. They are the same for any number of devices where cost is
+linear.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from fractions import Fraction
+
+import numpy as np
+
+from epicrec.collective.parameters import Parameters
+from epicrec.collective.shares import make_report
+from epicrec.collective.simulation import two_servers
+
+PUBLISHED = b"a benchmark"
+
+
+def measured(devices: int, length: int) -> str:
+    """One line: milliseconds of CPU for each device, at the device, the leader and the helper."""
+    given = Parameters(
+        task="bench", round=0, statistic="vector", length=length, sensitivity=1 << 24, mu=0.27,
+        delta=1e-5, share=Fraction(1), most=devices, basis=hashlib.sha256(PUBLISHED).digest(),
+    )  # fmt: skip
+    leader, helper = two_servers()
+    announcement = leader.start(given, PUBLISHED, helper).announcement
+    vector = np.zeros(length, np.int64)
+    vector[:: max(length // 100, 1)] = 1000
+    spent = {"device": 0.0, "leader": 0.0, "helper": 0.0}
+
+    class Timed:
+        def __getattr__(self, name):  # type: ignore[no-untyped-def]
+            def call(message: bytes) -> bytes:
+                start = time.process_time()
+                answer: bytes = getattr(helper, name)(message)
+                spent["helper"] += time.process_time() - start
+                return answer
+
+            return call
+
+    size = 0
+    for _ in range(devices):
+        start = time.process_time()
+        report = make_report(announcement, vector)
+        spent["device"] += time.process_time() - start
+        size = len(report.encoded())
+        start = time.process_time()
+        leader.upload("bench", 0, report)
+        spent["leader"] += time.process_time() - start
+    start = time.process_time()
+    leader.collect("bench", 0, Timed())
+    spent["leader"] += time.process_time() - start - spent["helper"]
+    each = " | ".join(f"{1e3 * seconds / devices:.2f}" for seconds in spent.values())
+    return f"| {devices:,} | {length:,} | {size:,} | {each} |"
+
+
+def main() -> None:
+    print("| devices | integers | bytes a report | device, ms | leader, ms | helper, ms |")
+    print("|---|---|---|---|---|---|")
+    for devices in [int(word) for word in sys.argv[1:]] or [1000, 10_000, 100_000]:
+        print(measured(devices, 1000), flush=True)
+    print(measured(100, 17_768 * 20), flush=True)
+
+
+if __name__ == "__main__":
+    main()
