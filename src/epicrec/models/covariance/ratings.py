@@ -58,6 +58,10 @@ RARE = 0.4
 """User level: items are weighted by count^-RARE in the second look at their sums."""
 SOME_TASTE, MUCH_TASTE = 0.05, 0.12
 """The share of taste where the votes for it drown in their noise, and where they are clear."""
+BESIDE_FACTORS = 0.5
+"""What is left of taste beside factors, which tell of it, too."""
+STRENGTH = {"rating": 1.0, "user": 1.2}
+"""What factors are multiplied by: clamping has made them smaller than they are."""
 
 
 @dataclass(frozen=True)
@@ -119,9 +123,10 @@ def release_ratings(
     sums, noise = left.measure(moments, MOMENTS_SHARE, engine(moments, ratings), turn=3)
     spread, variance = _spread(left.unit, sums, noise, look, found, bool(tastes.shape[1]))
     found = look.estimates(features, spread.total)
-    columns = spread.columns(tastes)
     if not worth:
-        return rating_state(found, columns, spread.noise, scale)
+        return rating_state(found, spread.columns(tastes), spread.noise, scale)
+    spread = replace(spread, taste=BESIDE_FACTORS * spread.taste)
+    columns = spread.columns(tastes)
     pairs = PairSums(left.unit, left.norm, scale, _steps(found.means))
     packed, noise = left.measure(pairs, rest - share, engine(pairs, ratings), turn=2)
     units = look.units(left.unit)
@@ -134,6 +139,7 @@ def release_ratings(
     sigma = noise / pairs.one
     factors = rating_factors(clearer_spectrum(matrix, reach, sigma, k), sigma, reach, variance)
     ridge = ridge_of(spread, factors, reach, variance)
+    factors *= STRENGTH[left.unit]
     return rating_state(found, np.hstack([columns, factors]), ridge, scale)
 
 
