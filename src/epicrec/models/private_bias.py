@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import sqrt
 from typing import Any, Self
@@ -140,10 +140,11 @@ def learned_from(totals: Integers, features: Any, scale: Scale, epsilon: float) 
     """The state of a model, from released totals and public features only."""
     statistic = ForAndAgainst(scale)
     found = statistic.sums(totals, sqrt(2) * statistic.span / epsilon)
-    centre, _ = mean_rating(found)
+    centre, unsure = mean_rating(found)
     estimates = item_estimates(found, features, centre=centre, within=SPREAD.total)
     tastes = taste_columns(features)
-    spread = SPREAD if tastes.shape[1] else Spread(SPREAD.total, SPREAD.own_mean)
+    taste = SPREAD.taste if tastes.shape[1] else 0.0
+    spread = replace(SPREAD, taste=taste, unsure=unsure)
     return rating_state(estimates, spread.columns(tastes), spread.noise, scale)
 
 

@@ -41,11 +41,13 @@ def taste_columns(features: Any) -> Floats:
 @dataclass(frozen=True)
 class Spread:
     """Of a rating about its item's mean: the variance in all, and the parts of it that are the
-    user's own mean and the user's taste, as shares."""
+    user's own mean and the user's taste, as shares. `unsure` is the variance of what all items'
+    means may be off by together, which the user's mean makes up for."""
 
     total: float
     own_mean: float = 0.2
     taste: float = 0.0
+    unsure: float = 0.0
 
     @property
     def noise(self) -> float:
@@ -54,7 +56,7 @@ class Spread:
 
     def columns(self, tastes: Floats) -> Floats:
         """Items' factors for the user's mean and taste, each of variance 1."""
-        mean = np.full((len(tastes), 1), sqrt(self.total * self.own_mean))
+        mean = np.full((len(tastes), 1), sqrt(self.total * self.own_mean + self.unsure))
         if not self.taste:
             return mean
         return np.hstack([mean, tastes * sqrt(self.total * self.taste)])

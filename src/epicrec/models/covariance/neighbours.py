@@ -52,7 +52,7 @@ def neighbour_predictions(
     return np.asarray(expected + out)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath=True)
 def _predict_users(
     indptr: Any,
     history: Any,
@@ -106,7 +106,7 @@ def _predict_users(
             out[starts[user] + at] = total
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath=True)
 def _largest(values: Any, k: int, out: Any) -> None:
     """Where the k values of largest size stand; of equal ones, the first."""
     size = np.abs(values)
@@ -124,7 +124,7 @@ def _largest(values: Any, k: int, out: Any) -> None:
             found += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath=True)
 def _solve(matrix: Any, right: Any, n: int) -> None:
     """The solution of a positive definite system, in place of its right side, by Cholesky."""
     for a in range(n):

@@ -222,12 +222,12 @@ def _spread(
     variance = float(np.clip(variance / (1 - min(fitted, 0.3)), 0.05, 0.9))
     total = unclamped(variance)[0]
     if not features:
-        return Spread(total), variance
+        return Spread(total, unsure=look.unsure), variance
     # what the votes of as many people would differ by without taste, and the noise
     doubt = sqrt((noise / VOTE) ** 2 + 0.25 * look.users)
     clear = sums[1] / VOTE / doubt
     taste = MUCH_TASTE if clear > 1 else SOME_TASTE if clear > -2 else 0.0
-    return Spread(total, taste=taste), variance
+    return Spread(total, taste=taste, unsure=look.unsure), variance
 
 
 def _pays(left: Budget, first: Look, share: float) -> bool:
