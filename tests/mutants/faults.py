@@ -261,8 +261,8 @@ NAMED = [
     ),
     Fault(
         "sum of squares without noise", "covariance", _RATINGS,
-        "units = look.units(left.unit)\n",
-        "units = look.units(left.unit)\n    packed[-1] = engine(pairs, ratings)[-1]\n",
+        "columns, ridge = _columns(",
+        "packed[-1] = engine(pairs, ratings)[-1]\n    columns, ridge = _columns(",
     ),
     Fault(
         "number of users without noise", "covariance", _RATINGS,

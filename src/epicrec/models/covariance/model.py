@@ -13,7 +13,6 @@ from epicrec.errors import InputError
 from epicrec.models.base import Feedback, Floats, Positions
 from epicrec.models.covariance.budget import Budget, NoiseKind, check_budget
 from epicrec.models.covariance.histories import release_histories
-from epicrec.models.covariance.kernel import check_memory
 from epicrec.models.covariance.neighbours import neighbour_predictions
 from epicrec.models.covariance.published import fit_published
 from epicrec.models.covariance.ratings import release_ratings
@@ -99,7 +98,6 @@ class CovarianceSVD(FactorModel):
             if self.feedback == "implicit":
                 state = release_histories(ratings, features, budget, k, self.engine)
             else:
-                check_memory(ratings.n_items, len(ratings))
                 state = release_ratings(ratings, features, budget, k, self.engine)
             promise = budget.guarantee()
             state["released_"] = budget.spent

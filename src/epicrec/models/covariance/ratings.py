@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from epicrec.data import Ratings
-from epicrec.engine import Engine
+from epicrec.engine import Engine, Integers
 from epicrec.models.covariance.budget import Budget
-from epicrec.models.covariance.kernel import dense
+from epicrec.models.covariance.kernel import check_memory, dense, fits
 from epicrec.models.covariance.moments import VOTE, Moments, Overall
 from epicrec.models.covariance.statistics import STEPS, ItemEffects, PairSums, Unit
 from epicrec.models.estimates import WITHIN, ItemEstimates, ItemSums, item_estimates
@@ -104,43 +104,59 @@ def release_ratings(
     """All measurements of ratings, and a model's state from them."""
     scale = ratings.scale
     assert scale is not None
-    tastes = taste_columns(features)
+    tastes, room = taste_columns(features), fits(ratings.n_items)
     if budget.unit == "rating":
         first = _totals(ratings, budget.part(LOOK + OVERALL, "laplace"), engine)
         planned = replace(budget, epsilon=budget.epsilon * (1 - LOOK - OVERALL))
-        worth = _pays(planned, first, 1 - SECOND_SHARE - MOMENTS_SHARE)
-        left = budget.part(1 - LOOK - OVERALL, None if worth else "laplace")
+        pays = _pays(planned, first, 1 - SECOND_SHARE - MOMENTS_SHARE)
+        left = budget.part(1 - LOOK - OVERALL, None if pays and room else "laplace")
         rest = 1 - MOMENTS_SHARE
     else:
         first, left = _effects(ratings, budget, FIRST_SHARE, engine), budget
-        worth = _pays(left, first, 1 - FIRST_SHARE - SECOND_SHARE - MOMENTS_SHARE)
+        pays = _pays(left, first, 1 - FIRST_SHARE - SECOND_SHARE - MOMENTS_SHARE)
         rest = 1 - FIRST_SHARE - MOMENTS_SHARE
-    share = SECOND_SHARE if worth else rest
+    share = SECOND_SHARE if pays and room else rest
     look = first + _second(ratings, left, share, engine, first)
     found = look.estimates(features, WITHIN)
     levels = _steps(found.means)
     moments = Moments(left.unit, left.norm, scale, levels, tastes, Spread(WITHIN, taste=MUCH_TASTE))
     sums, noise = left.measure(moments, MOMENTS_SHARE, engine(moments, ratings), turn=3)
-    spread, variance = _spread(left.unit, sums, noise, look, found, bool(tastes.shape[1]))
+    spread, _ = _spread(left.unit, sums, noise, look, found, bool(tastes.shape[1]))
     found = look.estimates(features, spread.total)
-    if not worth:
-        return rating_state(found, spread.columns(tastes), spread.noise, scale)
+    if not (pays and room):
+        state = rating_state(found, spread.columns(tastes), spread.noise, scale)
+        return state | {"note_": _note(budget, ratings.n_items, look, spread, pays)}
+    check_memory(ratings.n_items, 0)
     spread = replace(spread, taste=BESIDE_FACTORS * spread.taste)
-    columns = spread.columns(tastes)
     pairs = PairSums(left.unit, left.norm, scale, _steps(found.means))
     packed, noise = left.measure(pairs, rest - share, engine(pairs, ratings), turn=2)
-    units = look.units(left.unit)
-    variance = float(np.clip(packed[-1] / (STEPS**2 * pairs.square_weight) / units, 0.05, 0.9))
-    reach = reach_of(left.unit, look, variance)
-    matrix = dense(packed, ratings.n_items, np.full(ratings.n_items, pairs.one**-0.5))
-    del packed
-    known = columns * sqrt(unclamped(variance)[1]) * reach.reach[:, None]
-    without_known(matrix, known)
-    sigma = noise / pairs.one
+    columns, ridge = _columns(pairs, packed, noise / pairs.one, look, spread, tastes, k)
+    return rating_state(found, columns, ridge, scale)
+
+
+def _columns(
+    pairs: PairSums, packed: Integers, sigma: float, look: Look, spread: Spread, tastes: Floats,
+    k: int,
+) -> tuple[Floats, float]:  # fmt: skip
+    """Factors for the user's mean, taste, and what pairs of items have in common beside these; and
+    the variance of what is left."""
+    columns, n, unit = spread.columns(tastes), len(tastes), pairs.unit
+    square = packed[-1] / (STEPS**2 * pairs.square_weight)
+    variance = float(np.clip(square / look.units(unit), 0.05, 0.9))
+    reach = reach_of(unit, look, variance)
+    matrix = dense(packed, n, np.full(n, pairs.one**-0.5))
+    without_known(matrix, columns * sqrt(unclamped(variance)[1]) * reach.reach[:, None])
     factors = rating_factors(clearer_spectrum(matrix, reach, sigma, k), sigma, reach, variance)
     ridge = ridge_of(spread, factors, reach, variance)
-    factors *= STRENGTH[left.unit]
-    return rating_state(found, np.hstack([columns, factors]), ridge, scale)
+    return np.hstack([columns, factors * STRENGTH[unit]]), ridge
+
+
+def _note(budget: Budget, n_items: int, look: Look, spread: Spread, pays: bool) -> str:
+    """Why there are no factors of items, and what is personal instead."""
+    why = f"about {round(look.users):,} people and epsilon = {budget.epsilon:g} do not pay for"
+    why = f"the memory does not hold {n_items:,} items'" if pays else why
+    own = "own mean and taste by public features" if spread.taste else "own mean"
+    return f"{why} pairs of items: what is personal here is each user's {own}"
 
 
 def _steps(means: Floats) -> npt.NDArray[np.int16]:
