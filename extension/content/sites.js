@@ -109,7 +109,7 @@
     const quoted = /^["“„](.+?)["”“]\s*(.*)$/.exec(said?.title ?? "");
     const kind = data.work?.kind ?? (/episode|folge|épisode|episodio/i.test(type + bracket) || quoted ? "episode"
       : /tv_show|serie|série/i.test(type + bracket) ? "series" : "film");
-    const year = data.work?.year ?? said?.year ?? yearIn(bracket);
+    const year = said?.year ?? data.work?.year ?? yearIn(bracket);
     const base = { year, kind, ids: { imdb: id }, look: true, length: data.work?.length ?? null, least: 2400 };
     if (kind === "episode") {
       const title = clean(series[0] ?? quoted?.[1] ?? data.work?.title ?? "");
