@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -17,7 +20,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from client.conftest import Pages, showing
+import killing
+from client.conftest import PATIENCE, Pages, showing
 from epicrec.client import extension as extensions
 from epicrec.client.device import Device
 from epicrec.client.sealing import NONCE, SealedKey
@@ -118,6 +122,37 @@ def test_what_was_told_survives_a_restart_and_a_passphrase(tmp_path: Path) -> No
         tell(pages, browser, one, browser.entry("two", title="Alien", year=1979))
         found = pages.http.get("/history").text
         assert found.count('<th scope="row">') == 2
+
+
+@pytest.mark.slow
+def test_killed_at_any_step_an_entry_arrives_once(tmp_path: Path, films: Catalogue) -> None:
+    folder = tmp_path / "client"
+    with closing(Device(folder, films)) as device:
+        made = device.extension.pair(device.extension.new_code(1), ORIGIN)
+        assert made is not None
+    browser, died = Paired(made), 0
+    entry = browser.entry("one")
+    for moment in ("INSERT 1", "INSERT 3", "INSERT 5", "COMMIT 1", "UPDATE 2", killing.NEVER):
+        command = [sys.executable, killing.__file__, moment, "client", "--folder", str(folder)]
+        with subprocess.Popen(
+            [*command, "--port", "0"], stderr=subprocess.PIPE, text=True, env=killing.ENVIRONMENT
+        ) as client:
+            assert client.stderr is not None
+            port = urlsplit(client.stderr.readline().split()[-1]).port
+            try:
+                httpx.post(
+                    f"http://127.0.0.1:{port}/extension/messages", json=browser.message(entry),
+                    headers={"Origin": ORIGIN}, timeout=PATIENCE,
+                )  # fmt: skip
+            except httpx.TransportError:
+                died += 1
+            client.kill()
+    assert died > 2, "most of the moments were reached"
+    with closing(Device(folder, films)) as device:
+        assert device.history.items() == ["heat-1995"]
+        (batch,) = device.history.batches()
+        assert batch.films == 1
+        assert [site.name for site in device.extension.sites()] == ["kino.example"]
 
 
 def test_looking_is_not_watching_and_a_series_is_no_film(alone: Pages, paired: Paired) -> None:

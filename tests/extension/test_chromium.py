@@ -6,14 +6,19 @@ import json
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
+import killing
 from client.conftest import PATIENCE, showing
 from extension.browser import OTHER_SITE, SITE, Browser, chromium, with_site
 
@@ -156,9 +161,25 @@ def free_port() -> int:
     pytest.skip("every port the extension tries is taken here")
 
 
+@contextmanager
+def killed_client(folder: Path) -> Iterator[str]:
+    """A client that dies in the end; it makes a code for whoever has the token of its folder."""
+    command = [sys.executable, killing.__file__, killing.NEVER, "client", "--folder", str(folder)]
+    with subprocess.Popen(
+        [*command, "--port", "0"], stderr=subprocess.PIPE, text=True, env=killing.ENVIRONMENT
+    ) as client:
+        assert client.stderr is not None
+        port = urlsplit(client.stderr.readline().split()[-1]).port
+        token = {"Authorization": f"Bearer {(folder / 'token').read_text()}"}
+        page = httpx.post(f"http://127.0.0.1:{port}/extension/code", headers=token).text
+        yield page.partition('<p class="code"><code>')[2].partition("<")[0]
+        client.kill()
+
+
 def test_what_waited_arrives_once_on_another_port(browser: Browser, tmp_path: Path) -> None:
-    with showing(tmp_path / "client") as pages:
-        browser.pair(code_of(pages)).get_by_text("Connected").wait_for()
+    """The first client is killed, not stopped."""
+    with killed_client(tmp_path / "client") as code:
+        browser.pair(code).get_by_text("Connected").wait_for()
     film = browser.open("/film/heat")
     watch(film)
     wait_for(lambda: len(browser.kept("queue")) == 1, film)
