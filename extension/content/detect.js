@@ -2,7 +2,7 @@
 // Detect: from the facts of a page to what it is about, and from what was played to what was seen.
 // Pure: it knows no page, no clock and no network.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, EXTRA, OTHER, PERFORMED, WHOLE, FILM, SHORT } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
   const HALF = 0.5;
   const LIVE = /^\/(?:[^/]+\/)*(?:live|livestream|live-tv|direct|en-direct)(?:\/|$)/i;
@@ -36,7 +36,7 @@
       const near = work.doubtful ? nearYear(facts) : null;
       const year = said ?? (near && near !== work.year ? null : work.year);
       const around = [facts.title, ...facts.h1].join(" | ").replaceAll(work.title, "");
-      return { ...work, year, least: EXTRA.test(around) ? 3600 : 300, length: work.length ?? data.video?.length ?? null };
+      return { ...work, year, least: EXTRA.test(around) ? 3600 : leastOf(facts), length: work.length ?? data.video?.length ?? null };
     }
     if (work.kind === "series") {
       const both = texts.map(numbers).find(Boolean);
@@ -46,6 +46,9 @@
     const title = work.title || seriesIn(facts, work.episode);
     return title ? { ...work, title, season: work.season ?? told.season, number: work.number ?? told.number, least: 180 } : null;
   }
+
+  // How long a film is at least: what is shorter may be a piece of it, unless the page calls it a short one.
+  const leastOf = (facts) => (SHORT.test([...facts.small, ...facts.h2, facts.title].join(" ")) ? 180 : 1200);
 
   // The year that stands in brackets behind this very title is the film's, whatever dates the data have.
   function saidYear(facts, title) {
@@ -75,7 +78,7 @@
     if (type === "video.movie" && !numbers(title)) {
       const said = withYear(withoutSite(title, facts)) ?? { title: withoutSite(title, facts), year: null };
       const year = said.year ?? saidYear(facts, said.title) ?? yearIn(facts.og["video:release_date"]) ?? nearYear(facts);
-      return { title: said.title, year, kind: "film", length, least: 300 };
+      return { title: said.title, year, kind: "film", length, least: leastOf(facts) };
     }
     const told = someNumbers(texts);
     if (type === "video.tv_show" && told.number === null) return null;
@@ -102,11 +105,13 @@
     const name = withYear(title)?.title ?? title;
     const sure = said && (plain(said.title) === plain(name) || plain(facts.title).includes(plain(name)));
     const whole = WHOLE.test(facts.title);
-    const rest = spoken.replace(WHOLE, " ");
-    if (!name || OTHER.test(rest)) return null;
+    if (!name || ABOUT_ONE.test(name)) return null;
     const where = /\/(?:films?|filme|movies?|watch|player|play|stream\w*|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|title|titles|feature|documentar\w+|dokus?)\//i.test(`${pathname}/`);
     const called = /film|movie|kino|cine|flix|reel|screen/i.test(hostname) || facts.names.some((one) => /film|movie|kino|cine|flix|シネマ|映画/i.test(one));
     const beside = FILM.test(facts.small.join(" ")) || /\b(?:directed by|director|regie|réalisé|réalisation|dirigida|regia)\b|監督/i.test(facts.small.join(" "));
+    // a title may hold any word, if enough else says that it is one
+    const trusted = sure && (where || called || beside);
+    if (OTHER.test((trusted ? spoken.replaceAll(name, " ") : spoken).replace(WHOLE, " "))) return null;
     const points = 2 * Boolean(sure) + 2 * whole + where + called + beside;
     if (points < 2) return null;
     const short = SHORT.test([...facts.small, ...facts.h2].join(" "));
@@ -117,22 +122,26 @@
   }
 
   const ANOTHER_YEAR = /\d{1,2}[./]\s?\d{1,2}[./]\s?\d{2,4}|©|\d{4}-\d\d|\b(?:since|seit|until|bis|jusqu|added|verfügbar|available|upload\w*|views|restored|restauriert|copyright|recorded|hochgeladen)\b/i;
+  const YEAR_LINE = /^\D{0,3}(?:1[89]\d\d|20\d\d)(?:\D{0,3}$|年|\s*[·•|/∙,])|[·•|/∙,]\s*(?:\p{L}+ )?(?:1[89]\d\d|20\d\d)(?:$|\s*[·•|/∙,])/u;
   // A year alone in a line of small print below the title.
   function nearYear(facts) {
-    const line = facts.small.find((one) => one.length < 60 && yearIn(one) && !ANOTHER_YEAR.test(one));
+    const line = facts.small.find((one) => one.length < 60 && YEAR_LINE.test(one) && !ANOTHER_YEAR.test(one));
     return line ? yearIn(line) : null;
   }
 
   // A title of a page without the name of its site.
   function withoutSite(title, facts) {
     const host = plain(new URL(facts.address).hostname.replace(/^www\./, "").split(".").slice(-2)[0]);
-    const isSite = (part) => [...facts.names.map(plain), host].some((name) => name && (plain(part) === name || name === plain(part).replace(/de$|com$/, "")));
+    const isSite = (part) => [...facts.names.map(plain), host].some((name) => name && (plain(part) === name || (plain(part).length > 3 && name.includes(plain(part))) || (name.length > 3 && plain(part).includes(name) && part.split(" ").length < 4)));
     const parts = clean(title).split(/(\s+[-–—|•·»:]\s+|\s*[|•»]\s*)/);
     while (parts.length > 2 && isSite(parts.at(-1))) parts.splice(-2);
     while (parts.length > 2 && isSite(parts[0])) parts.splice(0, 2);
     const heading = facts.h1[0];
     if (parts.length > 2 && !(heading && plain(heading).includes(plain(parts.at(-1)))) && /[|•·»]/.test(parts.at(-2))) parts.splice(-2);
-    return trim(parts.join("").replace(/^(?:watch|stream|regarder|ver)\s+(?=.*\b(?:online|free|full|stream|gratis|hd)\b)/i, "").replace(/\s*\b(?:online (?:anschauen|ansehen|stream\w*)|stream\w* online|hier anschauen|watch online)\b.*$/i, ""));
+    const verb = /^(?:watch|stream|regarder|guarda|assistir)\s+(?=\S)/i;
+    const bare = parts.join("");
+    if (verb.test(bare) && heading && plain(heading) === plain(bare.replace(verb, ""))) return trim(heading);
+    return trim(bare.replace(/^(?:watch|stream|regarder|ver)\s+(?=.*\b(?:online|free|full|stream|gratis|hd)\b)/i, "").replace(/\s*\b(?:online (?:anschauen|ansehen|stream\w*)|stream\w* online|hier anschauen|watch online)\b.*$/i, ""));
   }
 
   // Whether this video is the thing itself, and was seen: at least half of its length was played.
@@ -140,7 +149,7 @@
     if (!Number.isFinite(duration) || share < HALF || EXTRA.test(label)) return false;
     if (found.length && duration < HALF * found.length) return false;
     const asLong = found.length && found.length >= 60 && Math.abs(duration - found.length) <= 0.2 * found.length;
-    return duration >= found.least || Boolean(asLong && found.least < 600);
+    return duration >= found.least || Boolean(asLong && found.least <= 1200);
   }
 
   // What was seen of what the page is about, for the person's history; null where nothing was.

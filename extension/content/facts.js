@@ -14,8 +14,8 @@
     return found.map((one) => clean(one.textContent)).filter(Boolean);
   }
 
-  const value = (element) =>
-    clean(element.getAttribute("content") ?? element.getAttribute("datetime") ?? element.getAttribute("href") ?? element.textContent);
+  const value = (element, name) =>
+    clean(element.getAttribute("content") ?? element.getAttribute("datetime") ?? (name === "name" ? null : element.getAttribute("href")) ?? element.textContent);
 
   // Microdata that stands on its own, in the form of JSON-LD.
   function microdata(page) {
@@ -29,7 +29,7 @@
     const node = { "@type": scope.getAttribute("itemtype") };
     for (const prop of scope.querySelectorAll("[itemprop]")) {
       if (prop.parentElement.closest("[itemscope]") !== scope) continue;
-      for (const name of prop.getAttribute("itemprop").split(/\s+/)) node[name] ??= prop.hasAttribute("itemscope") ? item(prop) : value(prop);
+      for (const name of prop.getAttribute("itemprop").split(/\s+/)) node[name] ??= prop.hasAttribute("itemscope") ? item(prop) : value(prop, name);
     }
     return node;
   }
@@ -51,7 +51,7 @@
       microdata: microdata(page),
       h1: heads("h1"), h2: heads("h2").slice(0, 3),
       pictures: [...page.querySelectorAll("img[alt]")].filter((one) => /title|logo-title|treatment/i.test(one.className + (one.dataset.testid ?? ""))).slice(0, 3).map((one) => clean(one.alt)),
-      small: texts(page, "main p, body > div p, main span, main dd, main li").slice(0, 6).map((one) => one.slice(0, 200)),
+      small: texts(page, "main p, body > div p, main span, main dd").slice(0, 6).map((one) => one.slice(0, 200)),
       marks: site ? Object.fromEntries(Object.entries(site.marks).map(([name, selector]) => [name, marked(page, selector)])) : null,
     };
   }

@@ -3,7 +3,7 @@
 // `read` makes of their texts what the page is about, null for "nothing here"; undefined leaves the
 // page to what every page is asked.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, EXTRA, OTHER, WHOLE, FILM } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, EXTRA, OTHER, ABOUT_ONE, WHOLE, FILM } =
     globalThis.epicrec.text;
   const { idsIn } = globalThis.epicrec.schema;
   const path = (facts) => new URL(facts.address).pathname;
@@ -15,12 +15,14 @@
   const BESIDE = /^(?:trailer|teaser)\b\s*:|\b(?:trailer|teaser)(?: \d+)?$|making[- ]of|behind the scenes|featurette|hinter den kulissen|\bbonus/i;
   // A player that shows a title, and a second line for episodes.
   function player(title, second, more = {}) {
-    const line = clean(second), name = clean(title);
+    // a year or a length below a title says nothing of episodes
+    const name = clean(title), line = /^(?:\d{4}\b|\d+\s?(?:h|min|std)\b)/i.test(clean(second)) ? "" : clean(second);
     if (!name || EXTRA.test(line) || BESIDE.test(name)) return null;
     const said = someNumbers([line]);
     if (said.season === null && said.number === null && !line) return film(name, more);
     const both = numbers(line);
-    return episode(name, [line], { episode: both?.after || undefined, ...more });
+    const alone = /^[EF](\d{1,4})\b/.exec(line);
+    return episode(name, [line], { episode: both?.after || undefined, ...(alone ? { season: null, number: Number(alone[1]) } : {}), ...more });
   }
 
   function netflix(facts, { parts, whole }) {
@@ -55,7 +57,8 @@
     }
     if (/music|gaming|news|sport|education|howto|people|science/i.test(genre)) return null;
     const whole = WHOLE.test(title) || /\b(?:documentary|doku|dokumentation|documentaire|documental)\b/i.test(title);
-    if (OTHER.test(title.replace(WHOLE, " "))) return null;
+    const named = whole && said ? said.title : "";
+    if (OTHER.test(title.replace(WHOLE, " ").replace(named, " ")) || ABOUT_ONE.test(named)) return null;
     if (whole) {
       const bare = title.replace(WHOLE, " | "), dated = withYear(bare);
       const parts = (dated?.title ?? bare).split(/[|()[\]–—•]|\s-\s/).map(trim).filter((part) => /\p{L}/u.test(part) && !QUALITY.test(part));
@@ -138,7 +141,7 @@
   const IN_TITLE = /^(.*?)\s*[(（]([^()（）]*)[)）]$/u;
   const FILM_WORD = /(?:^|[\s,\d])(?:tv[- ])?(?:film|filme|spielfilm|fernsehfilm|película|pelicula|movie|elokuva|фильм|фільм|映画|电影|電影|영화|kurzfilm)(?:$|[\s,\d])|^\d{4}年の?映画$/iu;
   const SERIES_WORD = /tv[- ](?:mini)?series|television series|fernsehserie|^serie$|s[eé]rie t[eé]l[eé]vis[eé]e|serie televisiva|serie de televisi[oó]n|série de televisão|miniseries|miniserie|televisieserie|tv-serie|телесериал|テレビドラマ/iu;
-  const NO_ARTICLE = /film series|franchise|filmreihe|soundtrack|novel|roman(?!\p{L})|album|song|book|character|episode|season|festival|disambiguation|list of|video game|musical|actor|actress|director|company|studio|award/iu;
+  const NO_ARTICLE = /film series|franchise|filmreihe|soundtrack|novel|roman(?!\p{L})|album|song|book|character|episode|season|festival|disambiguation|list of|video game|musical|actor|actress|director|company|studio|award|film score|filmmusik|bande originale|controversy|trilogy|screenplay/iu;
 
   const IS_FILM = /\b(?:is|was|ist|war|est|è|es|é|ha sido|was een|is een|är|er|jest)\s[^.]{0,80}?(?:film|movie|película|filme)\b(?! (?:director|actor|actress|producer|critic|score|festival|studio|series|franchise|editor|composer|company|award))/iu;
   function wikipedia(facts, { heading, body, description, categories, box, rows, first, wikidata, other }) {

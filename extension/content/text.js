@@ -131,6 +131,7 @@
     "first look", "sneak peek", "clips?", "featurette", "making[- ]?of", "behind the scenes",
     "hinter den kulissen", "coulisses", "outtakes?", "bloopers?", "deleted scenes?", "bonus\\w*", "extras?",
     "special features?", "interviews?", "promo", "ausschnitt", "extrait", "szene", "scène", "escena", "recap",
+    "(?:the )?first \\w+ minutes", "(?:die )?ersten \\w+ minuten", "premières minutes",
   ]);
   // What is called like a film and is none; only asked where nothing but words tells.
   const OTHER = words([
@@ -169,10 +170,15 @@
     "konzerte?", "concerts?", "concierto", "philharmoni\\w+", "live (?:at|in|from|aus)", "gameplay", "let'?s play", "podcast",
     "lecture", "vorlesung", "webinar", "music video", "musikvideo",
   ]);
+  // Said of a film by somebody who talks about it, also where the title itself is known.
+  const ABOUT_ONE = words([
+    "explained", "erklärt", "expliquée?", "reacts?", "reaction", "reaktion", "reviews?", "kritik", "analysis", "analyse", "commentary", "cutscenes?",
+    "walkthrough", "ranking", "ranked", "top \\d+", "recap", "audiobook", "hörbuch", "hörspiel", "rewatch", "essay", "let'?s play", "gameplay", "podcast",
+  ]);
   const SHORT = words(["kurzfilm\\w*", "court[- ]métrages?", "courts métrages", "short films?", "cortometrajes?", "cortometraggi\\w*", "short"]);
 
   (globalThis.epicrec ??= {}).text = {
     numbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, seconds,
-    EXTRA, OTHER, PERFORMED, WHOLE, FILM, SHORT,
+    EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT,
   };
 })();

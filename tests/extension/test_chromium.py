@@ -8,9 +8,11 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -193,6 +195,45 @@ def test_what_waited_arrives_once_on_another_port(browser: Browser, tmp_path: Pa
         (batch,) = pages.device.history.batches()
         assert batch.films == 1
         assert browser.kept("pairing")["port"] == pages.door.port
+
+
+class _Impostor(BaseHTTPRequestHandler):
+    """Another program on the client's port: it says yes to everything."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.heard.append(str(self.headers).encode() + body)  # type: ignore[attr-defined]
+        answer = json.dumps({"sealed": "A" * 200}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_whoever_sits_on_the_port_learns_nothing(browser: Browser, tmp_path: Path) -> None:
+    with showing(tmp_path / "client") as pages:
+        browser.pair(code_of(pages)).get_by_text("Connected").wait_for()
+        port = pages.door.port
+    token = browser.kept("pairing")["token"]
+    with ThreadingHTTPServer(("127.0.0.1", port), _Impostor) as impostor:
+        impostor.heard = []  # type: ignore[attr-defined]
+        threading.Thread(target=impostor.serve_forever, daemon=True).start()
+        film = browser.open("/film/heat")
+        watch(film)
+        wait_for(lambda: len(browser.kept("queue")) == 1, film)
+        browser.popup(film)
+        heard = b"".join(impostor.heard)  # type: ignore[attr-defined]
+        impostor.shutdown()
+    assert heard
+    for secret in (token, "Heat", "1995", SITE):
+        assert secret.encode() not in heard
+    assert len(browser.kept("queue")) == 1, "nothing counts as delivered"
+    with showing(tmp_path / "client", port=port) as pages:
+        browser.popup(film)
+        wait_for(lambda: pages.device.history.items() == ["heat-1995"], film)
 
 
 def test_the_queue_is_bounded(browser: Browser, tmp_path: Path) -> None:
