@@ -100,12 +100,12 @@ def test_a_report_leaves_once_at_its_moment(servers: Any, films: Catalogue, tmp_
     one, wire = device(tmp_path / "one", servers, films)
     with closing(one):
         one.common.hear(NOW)
-        one.common.prepare(HISTORY)
+        one.common.prepare(lambda: HISTORY)
         (entry,) = one.ledger.entries()
         assert entry.guarantee.unit == "user"
         assert [method for method, _, _ in wire.sent] == ["GET"]
         for moment in (LATER, LATER + WINDOW):
-            one.common.tick(moment, [*HISTORY, "up-2009"])
+            one.common.tick(moment, lambda: [*HISTORY, "up-2009"])
         assert [method for method, _, _ in wire.sent].count("PUT") == 1
         assert one.ledger.entries() == (entry,)
     people, total = opened(servers)
@@ -121,8 +121,8 @@ def test_a_report_whose_answer_is_lost_is_sent_again_as_it_was(
     with closing(one):
         wire.deaf = 2
         for _ in range(4):
-            one.common.tick(LATER + WINDOW, HISTORY)
-            one.common.tick(LATER + WINDOW * 2, [*HISTORY, "up-2009"])
+            one.common.tick(LATER + WINDOW, lambda: HISTORY)
+            one.common.tick(LATER + WINDOW * 2, lambda: [*HISTORY, "up-2009"])
         assert [method for method, _, _ in wire.sent].count("PUT") == 3
     people, total = opened(servers)
     assert people == 1
@@ -140,7 +140,7 @@ def test_traffic_is_the_same_for_an_empty_and_a_full_history(
             with one.store.reading() as db:
                 (due,) = db.execute("SELECT due FROM rounds").fetchone()
             assert NOW.isoformat() <= due < LATER.isoformat()
-            one.common.tick(LATER, history)
+            one.common.tick(LATER, lambda history=history: history)
             with one.store.reading() as db:  # the moment did not move
                 assert db.execute("SELECT due FROM rounds").fetchone()[0] == due
         seen.append(wire.sent)
@@ -167,9 +167,9 @@ def test_it_stops_at_the_ledgers_limit_and_says_so(
     one, wire = device(tmp_path / "one", servers, films)
     with closing(one):
         one.set_limit(0.01)
-        one.common.tick(LATER, HISTORY)
+        one.common.tick(LATER, lambda: HISTORY)
         assert "limit" in one.common.part["problem"]
-        one.common.tick(LATER + WINDOW, HISTORY)
+        one.common.tick(LATER + WINDOW, lambda: HISTORY)
         assert not [method for method, _, _ in wire.sent if method == "PUT"]
         assert not one.ledger.entries()
 
@@ -181,7 +181,7 @@ def test_another_key_than_the_pinned_one_is_not_trusted(
     stranger = {which: verifying_key(new_signing_key()).hex()}
     one, wire = device(tmp_path / "one", servers, films, **stranger)
     with closing(one):
-        one.common.tick(LATER, HISTORY)
+        one.common.tick(LATER, lambda: HISTORY)
         assert "not trusted" in one.common.part["problem"]
         assert [method for method, _, _ in wire.sent] == ["GET"]
         with pytest.raises(Refusal, match="same key"):
@@ -199,10 +199,10 @@ def test_nothing_leaves_before_its_entry_and_a_crash_does_not_seal_anew(
         with monkeypatch.context() as patched:
             patched.setattr(Ledger, "spend", lambda *_, **__: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                one.common.prepare(HISTORY)
+                one.common.prepare(lambda: HISTORY)
         sealed = one.common.sealed(TASK, 0)
         assert sealed
-        one.common.tick(LATER, [])
+        one.common.tick(LATER, lambda: [])
         assert one.common.sealed(TASK, 0) == sealed
         assert len(one.ledger.entries()) == 1
         assert wire.sent[-1][0] == "PUT"
@@ -215,24 +215,24 @@ def test_what_is_erased_does_not_send_twice_and_who_leaves_sends_nothing(
 ) -> None:
     one, wire = device(tmp_path / "one", servers, films)
     with closing(one):
-        one.common.tick(NOW, HISTORY)
+        one.common.tick(NOW, lambda: HISTORY)
         server, certificate = one.account["url"], one.account["certificate"]
         part = one.common.part
         one.erase()
         one.use_server(server, certificate)
         one.common.join(TASK, part["leader_key"], part["helper_key"])
-        one.common.tick(LATER, HISTORY)
+        one.common.tick(LATER, lambda: HISTORY)
         with one.store.changing() as db:
             db.execute("DELETE FROM rounds")  # and as a copy of the store would be
-        one.common.tick(LATER, HISTORY)
-        one.common.tick(LATER + timedelta(days=9), HISTORY)
+        one.common.tick(LATER, lambda: HISTORY)
+        one.common.tick(LATER + timedelta(days=9), lambda: HISTORY)
         assert not [method for method, _, _ in wire.sent if method == "PUT"]
         assert len(one.ledger.entries()) == 1
     other, wire = device(tmp_path / "other", servers, films)
     with closing(other):
-        other.common.tick(NOW, HISTORY)
+        other.common.tick(NOW, lambda: HISTORY)
         other.common.leave()
-        other.common.tick(LATER, HISTORY)
+        other.common.tick(LATER, lambda: HISTORY)
         assert not [method for method, _, _ in wire.sent if method == "PUT"]
 
 
@@ -246,7 +246,7 @@ def test_operators_lead_a_task_to_its_model(servers: Any, films: Catalogue, tmp_
         for one in devices:
             one.set_limit(100)
             one.common.hear(NOW)
-            one.common.tick(LATER, HISTORY)
+            one.common.tick(LATER, lambda: HISTORY)
         told = operating.collect(leader.settings, TASK)
         assert told["people"] == 3
         if "model" not in told:

@@ -28,8 +28,8 @@ device = Device(
 )
 if device.common.part is None:
     device.common.join(given["task"], given["leader_key"], given["helper_key"])
-device.common.tick(now, given["history"])
-device.common.tick(now + WINDOW, [])
+device.common.tick(now, lambda: given["history"])
+device.common.tick(now + WINDOW, list)
 with device.store.reading() as db:
     states = [row["state"] for row in db.execute("SELECT state FROM rounds")]
 device.close()

@@ -199,6 +199,7 @@ def check_books(town: Town, keys: dict[str, Any]) -> None:
     assert rounds["leader"].total == rounds["helper"].total
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_of_a_round(tmp_path: Path) -> None:
     """Each of the processes once, in the middle of what it does."""
     town = killed(

@@ -10,7 +10,7 @@ time.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
@@ -28,8 +28,8 @@ from epicrec.collective.statistics import Statistic, one_history, statistic_of
 from epicrec.errors import BudgetExceededError, EpicrecError, InputError
 from epicrec.privacy import Guarantee, Ledger
 
-WINDOW = timedelta(hours=24)
-"""A report is sent at a moment within this time from when its round was heard of."""
+EVERY, WINDOW = timedelta(hours=1), timedelta(hours=24)
+"""How often is asked for a new round, and within which time from then on its report is sent."""
 
 
 class Part(TypedDict):
@@ -39,6 +39,7 @@ class Part(TypedDict):
     leader_key: str
     helper_key: str
     problem: str
+    heard: str
 
 
 class CommonModel:
@@ -60,7 +61,7 @@ class CommonModel:
     def join(self, task: str, leader_key: str, helper_key: str) -> None:
         """Take part from now on. The helper's key comes from its operator, not from the leader."""
         _pins(leader_key, helper_key)
-        chosen = Part(task=task, leader_key=leader_key, helper_key=helper_key, problem="")
+        chosen = Part(task=task, leader_key=leader_key, helper_key=helper_key, problem="", heard="")
         self._store.set(common=chosen)
 
     def leave(self) -> None:
@@ -71,20 +72,23 @@ class CommonModel:
 
     # ---- what happens by itself -----------------------------------------------------------
 
-    def tick(self, moment: datetime, history: Sequence[str]) -> None:
+    def tick(self, moment: datetime, history: Callable[[], Sequence[str]]) -> None:
         """Hear of a new round, prepare what waits, send what is due; problems are kept to show."""
         part = self.part
         if part is None or part["problem"]:
             return
+        heard = part["heard"]
         try:
-            self.hear(moment)
+            if not heard or moment - datetime.fromisoformat(heard) >= EVERY:
+                self.hear(moment)
             self.prepare(history)
             self.send_due(moment)
         except BudgetExceededError as error:
             stopped = f"taking part has stopped at your ledger's limit. {error}"
-            self._store.set(common={**part, "problem": stopped})
+            self._store.set(common={**self._chosen(), "problem": stopped})
         except Refusal as error:
-            self._store.set(common={**part, "problem": f"the servers were not trusted: {error}"})
+            distrust = f"the servers were not trusted: {error}"
+            self._store.set(common={**self._chosen(), "problem": distrust})
         except EpicrecError:
             return  # they cannot be reached: the next time is soon
 
@@ -96,6 +100,7 @@ class CommonModel:
         part = self._chosen()
         with closing(self._accounts.dial()) as remote:
             told = remote.open_round(part["task"])
+        self._store.set(common={**part, "heard": moment.isoformat()})
         if told is None:
             return
         encoded, published = byte_fields(told, 2)
@@ -115,7 +120,7 @@ class CommonModel:
                 (given.task, given.round, (moment + wait).isoformat(), state, encoded, published),
             )
 
-    def prepare(self, history: Sequence[str]) -> None:
+    def prepare(self, history: Callable[[], Sequence[str]]) -> None:
         """Seal and record the reports of rounds that wait; they leave at their own moments."""
         for row in self._rows("state IN ('waiting', 'sealed')"):
             self._seal(row, history)
@@ -125,7 +130,7 @@ class CommonModel:
         for row in self._rows("state IN ('waiting', 'sealed', 'recorded') AND due <= ?", moment):
             report = row["report"]
             if row["state"] != "recorded":
-                report = self._seal(row, ())
+                report = self._seal(row, tuple)
             self._accounts.registered()
             with closing(self._accounts.dial()) as remote:
                 arrived = remote.put_report(row["task"], row["number"], report)
@@ -163,7 +168,7 @@ class CommonModel:
 
     # ---- the rest -------------------------------------------------------------------------
 
-    def _seal(self, row: Any, history: Sequence[str]) -> bytes:
+    def _seal(self, row: Any, history: Callable[[], Sequence[str]]) -> bytes:
         announcement = Announcement.from_encoded(row["announcement"])
         if row["state"] == "sealed":  # a crash came before the ledger's entry, or after it
             self._enter(row["task"], row["number"], announcement.parameters.guarantee())
@@ -173,7 +178,7 @@ class CommonModel:
         statistic = statistic_of(row["published"], self._item_ids)
         return take_part(
             announcement, row["published"], pins, self,
-            lambda: contribution(statistic, self._item_ids, history),
+            lambda: contribution(statistic, self._item_ids, history()),
         )  # fmt: skip
 
     def _rows(self, where: str, *moments: datetime) -> list[Any]:

@@ -66,7 +66,7 @@ def run_due(device: Device, moment: datetime) -> bool:
 
 
 class Clock:
-    """Looks every half minute whether a release is due, until stopped."""
+    """Looks every half minute whether a release or a common model's report is due."""
 
     def __init__(self, state: State) -> None:
         self._state, self._stop = state, threading.Event()
@@ -79,5 +79,7 @@ class Clock:
 
     def _run(self) -> None:
         while not self._stop.wait(_LOOK):
-            if self._state.device is not None:
-                run_due(self._state.device, datetime.now(UTC))
+            device = self._state.device
+            if device is not None:
+                run_due(device, datetime.now(UTC))
+                device.common.tick(datetime.now(UTC), device.history.items)

@@ -27,7 +27,7 @@ from epicrec.server.store.database import Database
 def status(settings: Settings) -> dict[str, Any]:
     """Every round there is, and this server's signing key."""
     with _part(settings) as part:
-        with part.store.transaction() as book:
+        with part.store.looking() as book:
             names = book.tasks()
             found = [(book.round(*name), book.count(*name)) for name in names]
         rounds = [
@@ -117,7 +117,7 @@ def _leading(settings: Settings) -> Iterator[tuple[Part, Leader, HelperOverHttps
 
 
 def _rounds(part: Part, name: str) -> list[Round]:
-    with part.store.transaction() as book:
+    with part.store.looking() as book:
         found = [book.round(*one) for one in book.tasks() if one[0] == name]
     return [one for one in found if one is not None]
 

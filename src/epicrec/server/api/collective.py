@@ -45,7 +45,7 @@ async def current(serving: Serving, request: Request, task: PathId) -> Response:
     limit_address(request)
 
     def find() -> Round:
-        with _collective(serving).store.transaction() as book:
+        with _collective(serving).store.looking() as book:
             return found_in(book, task, book.last_round(task))
 
     found = await run_in_threadpool(find)
@@ -71,7 +71,12 @@ async def upload(
 async def result(serving: Serving, request: Request, task: PathId, number: Number) -> Response:
     """What a finished round taught, signed by both servers; for anybody."""
     limit_address(request)
-    found = await run_in_threadpool(_leader(serving).round, task, number)
+
+    def find() -> Round:
+        with _collective(serving).store.looking() as book:
+            return found_in(book, task, number)
+
+    found = await run_in_threadpool(find)
     return _octets(encode(result_of(found).encoded(), found.published))
 
 

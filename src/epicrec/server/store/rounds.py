@@ -140,6 +140,12 @@ class SqlStore:
                 connection.exec_driver_sql("LOCK TABLE collective_rounds IN EXCLUSIVE MODE")
             yield SqlBook(connection)
 
+    @contextmanager
+    def looking(self) -> Iterator[SqlBook]:
+        """The book for reading: nobody waits for it, and it waits for nobody."""
+        with self._database.reading() as connection:
+            yield SqlBook(connection)
+
 
 def _of(table: Any, task: str, number: int) -> tuple[Any, Any]:
     return table.c.task == task, table.c.number == number
