@@ -9,7 +9,7 @@ const WAITS = [2, 4, 8, 16, 20, 20, 20, 20, 20, 20]; // seconds between tries; t
 
 const today = () => new Date().toISOString().slice(0, 10);
 
-// ---- sites: scripts run where the person allowed it, and nowhere else ---------------------------
+// ---- sites: scripts run where the person allowed it, once paired, and nowhere else --------------
 
 async function allowedSites() {
   const { origins = [] } = await api.permissions.getAll();
@@ -18,9 +18,10 @@ async function allowedSites() {
 
 function register() {
   return inTurn(async () => {
-    const allowed = await allowedSites(), { sites } = await state();
+    const allowed = await allowedSites(), { sites, pairing, off } = await state();
+    const wanted = pairing ? allowed.filter((site) => !off.includes(site)) : [];
     const there = (await api.scripting.getRegisteredContentScripts()).map(({ id }) => id);
-    const gone = there.filter((id) => !allowed.includes(id)), fresh = allowed.filter((site) => !there.includes(site));
+    const gone = there.filter((id) => !wanted.includes(id)), fresh = wanted.filter((site) => !there.includes(site));
     if (gone.length) await api.scripting.unregisterContentScripts({ ids: gone });
     if (fresh.length) {
       await api.scripting.registerContentScripts(fresh.map((site) => ({
@@ -92,13 +93,20 @@ async function fromTab(message, sender) {
 // ---- what the popup asks ------------------------------------------------------------------------
 
 const ASKED = {
-  hello: async () => deliver(),
+  hello: async () => {
+    await deliver();
+    await register();
+    await badge();
+  },
   pair: async ({ code }) => {
     const trouble = await pair(code);
-    if (!trouble) await hurry();
+    if (!trouble) await allowed();
     return trouble;
   },
-  unpair: async () => unpair(),
+  unpair: async () => {
+    await unpair();
+    await register();
+  },
   undo: async ({ tab }) => {
     const { shown } = await kept("session", { shown: {} });
     for (const { id } of shown[tab]?.entries ?? []) if (id) await undo(id);
@@ -139,6 +147,7 @@ async function hurry({ onlyWaiting = false } = {}) {
 
 async function retry() {
   await deliver();
+  await register();
   await badge();
   const { queue, pairing } = await state();
   if (!queue.length || !pairing || tries >= WAITS.length) {

@@ -28,7 +28,7 @@ export async function pair(code) {
   if (answer.status === 503) return "EpicRec waits for its passphrase. Open it first.";
   if (!answer.ok) return "EpicRec did not accept this code. Make a new one there.";
   const { pairing, token, key } = await answer.json();
-  await inTurn(() => api.storage.local.set({ pairing: { id: pairing, token, key, port }, queue: [], dropped: 0, trouble: "" }));
+  await inTurn(() => api.storage.local.set({ pairing: { id: pairing, token, key, port }, queue: [], dropped: 0, off: [], trouble: "" }));
   return "";
 }
 

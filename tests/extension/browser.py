@@ -135,11 +135,22 @@ class Browser:
             page.url,
         ))  # fmt: skip
 
+    def newest_tab(self) -> int:
+        newest = "async () => Math.max(...(await chrome.tabs.query({})).map((tab) => tab.id))"
+        return int(self.worker.evaluate(newest))
+
     def pair(self, code: str) -> Any:
         popup = self.popup()
         popup.get_by_label("The code").fill(code)
         popup.get_by_role("button", name="Pair").click()
         return popup
+
+    def looked_at(self) -> list[str]:
+        """The sites on which the extension's scripts run."""
+        asked = (
+            "async () => (await chrome.scripting.getRegisteredContentScripts()).map((s) => s.id)"
+        )
+        return list(self.worker.evaluate(asked))
 
     def kept(self, name: str) -> Any:
         return self.worker.evaluate(

@@ -119,6 +119,38 @@ def test_a_film_is_in_the_history_and_nothing_else_is(started: Any, tmp_path: Pa
         assert asked[site] == {urlsplit(site).netloc}, "its pages were made to ask nobody else"
 
 
+def test_the_popup_asks_for_one_site_and_says_why(browser: Browser, tmp_path: Path) -> None:
+    """Also for those who cannot see it."""
+    script = Path(sys.prefix) / "node/node_modules/axe-core/axe.min.js"
+    unpaired = browser.popup()
+    keep_picture(unpaired, "extension-popup-unpaired")
+    assert "nothing is looked at or kept" in unpaired.inner_text("main")
+    assert browser.looked_at() == []
+    unpaired.get_by_label("The code").fill("8377-AAAA")
+    with showing(tmp_path / "client") as pages:
+        wrong = browser.pair(f"{pages.door.port}-AAAA-BBBB-CCCC")
+        wrong.get_by_text("did not accept this code").wait_for()
+        browser.pair(code_of(pages)).get_by_text("Connected").wait_for()
+        page = browser.open("/film/heat")
+        shown = [unpaired, browser.popup(page)]
+        asking = browser.context.new_page()
+        asking.set_viewport_size({"width": 352, "height": 620})
+        other = browser.open("/film/heat", OTHER_SITE)
+        asking.goto(f"chrome-extension://{browser.id}/popup.html?tab={browser.newest_tab()}")
+        asking.wait_for_selector("body[data-ready]")
+        assert not asking.get_by_role("button", name="Look for films").is_visible(), (
+            "without a click it does not even know the address"
+        )
+        assert other.url.endswith("/film/heat")
+        if script.exists():
+            for popup in shown:
+                popup.evaluate(script.read_text("utf-8") + "\n;0")
+                found = popup.evaluate(
+                    "axe.run(document).then((r) => r.violations.map((v) => v.id))"
+                )
+                assert found == []
+
+
 def test_what_was_kept_is_undone_paused_and_left(browser: Browser, tmp_path: Path) -> None:
     with showing(tmp_path / "client") as pages:
         history = pages.device.history
@@ -148,6 +180,10 @@ def test_what_was_kept_is_undone_paused_and_left(browser: Browser, tmp_path: Pat
         popup.reload()
         popup.wait_for_selector("body[data-ready]")
         assert "Switched off in EpicRec" in popup.inner_text("main")
+        assert browser.looked_at() == []
+        pages.device.extension.switch(SITE, allowed=True)
+        popup.reload()
+        wait_for(lambda: browser.looked_at() == [SITE], popup)
 
 
 def free_port() -> int:

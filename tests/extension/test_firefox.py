@@ -10,14 +10,15 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from client.conftest import PATIENCE, showing
-from extension.browser import SITE, film_site, with_site
+from extension.browser import SITE, film_site
+from extension.figure import EXTENSION
 
 PROGRAM = shutil.which("firefox-esr") or shutil.which("firefox")
 if PROGRAM is None:
@@ -30,6 +31,20 @@ PREFS = {
     "network.captive-portal-service.enabled": False, "network.connectivity-service.enabled": False,
     "services.settings.server": "http://127.0.0.1:9/", "app.update.enabled": False,
 }  # fmt: skip
+
+
+PLAYED = "return Boolean(window.met) && document.querySelector('video').paused"
+ORIGINS = """
+const { patterns } = WebExtensionPolicy.getByID(arguments[0]).allowedOrigins;
+return patterns.map((one) => one.pattern).join(" ");
+"""
+ALLOW = """
+const at = "resource://gre/modules/ExtensionPermissions.sys.mjs";
+const { ExtensionPermissions } = ChromeUtils.importESModule(at);
+const { extension } = WebExtensionPolicy.getByID(arguments[0]);
+const wanted = { permissions: [], origins: [arguments[1]], data_collection: [] };
+return ExtensionPermissions.add(extension.id, wanted, extension).then(() => true);
+"""
 
 
 class Marionette:
@@ -96,9 +111,8 @@ def firefox(profile: Path) -> Iterator[Marionette]:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     try:
-        control = Marionette(port, running)
-        yield control
-        control.close()
+        with closing(Marionette(port, running)) as control:
+            yield control
     finally:
         os.killpg(running.pid, signal.SIGTERM)
         try:
@@ -115,14 +129,15 @@ def wait_for(holds: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
-def test_a_film_arrives_from_firefox(tmp_path: Path) -> None:
-    own = with_site(tmp_path / "extension", SITE)
+def test_a_site_is_allowed_a_film_arrives_and_the_site_is_left(tmp_path: Path) -> None:
+    """The extension as it is given away; the browser itself is told that the person allows a site,
+    which stands for their yes to its question."""
     with (
         film_site() as port,
         showing(tmp_path / "client") as pages,
         firefox(tmp_path / "profile") as control,
     ):
-        name = control.ask("Addon:Install", path=str(own), temporary=True)["value"]
+        name = control.ask("Addon:Install", path=str(EXTENSION), temporary=True)["value"]
         host = control.run(
             "return WebExtensionPolicy.getByID(arguments[0]).mozExtensionHostname", name,
             chrome=True,
@@ -139,8 +154,23 @@ def test_a_film_arrives_from_firefox(tmp_path: Path) -> None:
         wait_for(lambda: "Connected to EpicRec" in control.run(said))
         (pairing,) = pages.device.extension.pairings()
         assert pairing.origin == f"moz-extension://{host}"
+        control.ask("WebDriver:Navigate", url=f"http://www.{SITE}:{port}/film/alien")
+        control.run("watch(0.6)")
+        wait_for(lambda: control.run(PLAYED))
+        control.run(ALLOW, name, f"*://*.{SITE}/*", chrome=True)
+        assert SITE in control.run(ORIGINS, name, chrome=True)
+        wait_for(pages.device.extension.sites)
         control.ask("WebDriver:Navigate", url=f"http://www.{SITE}:{port}/film/heat")
         control.run("watch(0.6)")
         wait_for(lambda: pages.device.history.items() == ["heat-1995"])
         (site,) = pages.device.extension.sites()
         assert site.name == SITE
+        leave = "return browser.runtime.sendMessage({ ask: 'leave', site: arguments[0] })"
+        control.ask("WebDriver:Navigate", url=f"moz-extension://{host}/popup.html")
+        wait_for(lambda: control.run("return document.body.dataset.ready"))
+        control.run(leave, SITE)
+        assert SITE not in control.run(ORIGINS, name, chrome=True)
+        control.ask("WebDriver:Navigate", url=f"http://www.{SITE}:{port}/film/the-matrix")
+        control.run("watch(0.6)")
+        wait_for(lambda: control.run(PLAYED))
+        assert pages.device.history.items() == ["heat-1995"]
