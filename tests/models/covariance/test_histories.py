@@ -113,7 +113,7 @@ def test_a_refusal_for_memory_offers_nothing_that_is_not_private(
 ) -> None:
     monkeypatch.setattr(kernel, "free_memory", lambda: 1000)
     with pytest.raises(Exception, match="histories") as refused:
-        kernel.check_memory(10_000, 10)
+        kernel.check_memory(10_000)
     assert "svd" not in str(refused.value)
     assert "not private" not in str(refused.value)
 

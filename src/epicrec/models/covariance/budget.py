@@ -139,7 +139,7 @@ class Budget:
         if self.parts or self.noise == "laplace":
             promise = Guarantee(
                 epsilon=self.epsilon,
-                delta=max((part.delta for part in self.parts), default=0.0),
+                delta=self.delta if self.noise == "gaussian" else 0.0,  # whichever way was taken
                 unit=self.unit,
                 relation="add or remove one",
                 assumes=ASSUMES,

@@ -259,7 +259,7 @@ def _state(
 def _pairs(ratings: Ratings, budget: Budget, k: int, engine: Engine, look: Look) -> dict[str, Any]:
     """The leading eigenvectors of what is watched together."""
     n = ratings.n_items
-    check_memory(n, len(ratings))
+    check_memory(n)
     present = np.maximum(look.counts, 0.0)
     share = present / max(float(present.sum()), 1e-9)
     people = float(np.clip(look.people, look.total / n, look.total))

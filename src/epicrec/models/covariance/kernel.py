@@ -22,25 +22,22 @@ from epicrec.threads import in_threads
 Integers = npt.NDArray[np.int64]
 
 
-def memory_needed(n_items: int, n_ratings: int) -> int:
-    """Bytes of memory a fit needs beside the ratings themselves.
-
-    The sums (8 bytes for each pair of items), the matrix of which eigenvectors are taken (4 bytes
-    for each ordered pair) and the ratings by item and by user (14 bytes each).
-    """
-    return 4 * n_items * (n_items - 1) + 4 * n_items**2 + 14 * n_ratings
+def memory_needed(n_items: int) -> int:
+    """Bytes of memory that pairs of items need: their sums (8 bytes for each pair) and the matrix
+    of which eigenvectors are taken (4 bytes for each ordered pair)."""
+    return 4 * n_items * (n_items - 1) + 4 * n_items**2
 
 
 def fits(n_items: int) -> bool:
     """Whether pairs of items leave half of this machine's memory free. It is asked before noise is
     drawn, so it looks at public numbers only: not at the ratings, nor at what is free just now."""
     there = all_memory()
-    return there is None or 2 * memory_needed(n_items, 0) <= there
+    return there is None or 2 * memory_needed(n_items) <= there
 
 
-def check_memory(n_items: int, n_ratings: int) -> None:
-    """Refuse what would not fit, before anything is computed."""
-    needed = memory_needed(n_items, n_ratings)
+def check_memory(n_items: int) -> None:
+    """Refuse what would not fit, before anything is computed; whatever the ratings are."""
+    needed = memory_needed(n_items)
     available = free_memory()
     if available is not None and needed > available:
         raise InputError(

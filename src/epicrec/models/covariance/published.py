@@ -144,7 +144,7 @@ def fit_published(model: Any, ratings: Ratings) -> tuple[dict[str, Any], Guarant
         raise InputError(f"as_published takes at most {MOST_USERS:,} users; more could overflow")
     n, scale, unit = ratings.n_items, ratings.scale, model.unit
     assert scale is not None
-    check_memory(n, 0)
+    check_memory(n)
     ones = _ones(norm, unit)
 
     def released(values: Integers, which: int) -> Integers:

@@ -126,7 +126,7 @@ def release_ratings(
     if not (pays and room):
         state = rating_state(found, spread.columns(tastes), spread.noise, scale)
         return state | {"note_": _note(budget, ratings.n_items, look, spread, pays)}
-    check_memory(ratings.n_items, 0)
+    check_memory(ratings.n_items)
     spread = replace(spread, taste=BESIDE_FACTORS * spread.taste)
     pairs = PairSums(left.unit, left.norm, scale, _steps(found.means))
     packed, noise = left.measure(pairs, rest - share, engine(pairs, ratings), turn=2)
