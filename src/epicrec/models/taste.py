@@ -68,7 +68,7 @@ def unclamped(square: float) -> tuple[float, float]:
 
     >>> variance, left = unclamped(0.57)
     >>> round(variance, 2), round(left, 2)
-    (1.18, 0.41)
+    (1.32, 0.38)
     """
     low, high = 0.01, 4.0
     while high - low > 1e-9:
