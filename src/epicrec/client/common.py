@@ -68,7 +68,7 @@ class CommonModel:
         """Send nothing from now on; what was sent stays in the sums it went into."""
         with self._store.changing() as db:
             db.execute("DELETE FROM settings WHERE name = 'common'")
-            db.execute("UPDATE rounds SET state = 'over' WHERE state IN ('waiting', 'recorded')")
+            db.execute("UPDATE rounds SET state = 'over' WHERE state <> 'sent'")
 
     # ---- what happens by itself -----------------------------------------------------------
 
