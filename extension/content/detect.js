@@ -6,7 +6,7 @@
     globalThis.epicrec.text;
   const HALF = 0.5;
   const LIVE = /^\/(?:[^/]+\/)*(?:live|livestream|live-tv|direct|en-direct)(?:\/|$)/i;
-  const NO_FILM_TYPES = /^(?:article|product|profile|book|music|game|website\.|video\.other$)/;
+  const NO_FILM_TYPES = /^(?:article|product|profile|book|music|game)/;
 
   // What the page is about: {title, year, kind, season, number, ids, look, least, length}, or null.
   function identify(facts) {
@@ -92,7 +92,7 @@
     const { hostname, pathname } = new URL(facts.address);
     const spoken = [facts.title, ...facts.h1, ...facts.h2, clean(facts.og.title), data.video?.name ?? ""].join(" | ");
     const all = `${spoken} | ${address(facts)}`;
-    if (PERFORMED.test(all) || data.elsewhere || NO_FILM_TYPES.test((facts.og.type ?? "").replace(/^video\.other$/, "")) || EXTRA.test(all)) return null;
+    if (PERFORMED.test(all) || data.elsewhere || NO_FILM_TYPES.test(facts.og.type ?? "") || EXTRA.test(all)) return null;
     const heading = facts.h1.find((one) => !facts.names.some((name) => plain(name) === plain(one)));
     const both = [facts.title, ...facts.h1, ...facts.h2].map(numbers).find(Boolean) ?? numbers(address(facts));
     const title = heading ?? data.video?.name ?? facts.pictures[0] ?? withoutSite(facts.title, facts);

@@ -122,13 +122,13 @@
     return title && !/^404|not found/i.test(facts.title) ? { ...base, title } : null;
   }
 
-  function letterboxd(facts, { heading, original, links, year, review }, data) {
+  function letterboxd(facts, { heading, links, year, review }, data) {
     if (!/^\/(?:[\w-]+\/)?film\/[\w-]+\/?(?:\d+\/?|crew\/?|cast\/?|details\/?|genres\/?|releases\/?)?$/.test(path(facts))) return null;
     const og = withYear(clean(facts.og.title ?? "").replace(/^.*\breview of /i, "")) ?? withYear(facts.title);
     const title = clean(data.work?.title ?? og?.title ?? data.reviewed ?? heading[0] ?? review[0] ?? "");
     const ids = idsIn(links);
     const kind = links.some((link) => /themoviedb\.org\/tv\//.test(link)) ? "series" : "film";
-    return title ? { title, year: og?.year ?? data.work?.year ?? yearIn(year[0]), kind, ids, look: true, least: 2400, also: original[0] } : null;
+    return title ? { title, year: og?.year ?? data.work?.year ?? yearIn(year[0]), kind, ids, look: true, least: 2400 } : null;
   }
 
   const FILM_CATEGORY = new RegExp(`^(?:${[
@@ -174,14 +174,14 @@
                year: "[data-automation-id='release-year-badge']", runtime: "[data-automation-id='runtime-badge']" } },
     { host: /(?:^|\.)youtube(?:-nocookie)?\.com$/, read: youtube,
       marks: { heading: "ytd-watch-metadata h1, .ytp-title-link", channel: "ytd-channel-name", rows: "ytd-metadata-row-renderer", badges: "ytd-watch-metadata .badge" } },
-    { host: /(?:^|\.)ardmediathek\.de$/, read: library, marks: { show: "h2.show", heading: "main h1", info: ".meta", second: "main h3.none" } },
+    { host: /(?:^|\.)ardmediathek\.de$/, read: library, marks: { show: "h2.show", heading: "main h1", info: ".meta", second: "main h1 + h2" } },
     { host: /(?:^|\.)zdf\.de$/, read: library, marks: { show: ".teaser-cat", heading: "main h1", info: ".teaser-info", second: "main .sub-headline" } },
     { host: /(?:^|\.)arte\.tv$/, read: library, marks: { show: ".genre", heading: "main h1", info: ".credits", second: "main h1 + h2" } },
     { host: /(?:^|\.)bbc\.co\.uk$/, read: bbc, marks: { title: ".episode-metadata .title", second: ".episode-metadata .subtitle" } },
     { host: /(?:^|\.)imdb\.com$/, read: imdb,
       marks: { heading: "h1", above: "[data-testid='hero-subnav-bar-season-episode-numbers-section']", series: "[data-testid='hero-title-block__series-link']", link: "[data-testid='subtitle']" } },
     { host: /(?:^|\.)letterboxd\.com$/, read: letterboxd,
-      marks: { heading: "h1.primaryname, #content h1", original: ".originalname", links: "@a[data-track-action]", year: ".releasedate, .metadata", review: ".headline-2 a" } },
+      marks: { heading: "h1.primaryname, #content h1", links: "@a[data-track-action]", year: ".releasedate, .metadata", review: ".headline-2 a" } },
     { host: /(?:^|\.)wikipedia\.org$/, read: wikipedia,
       marks: { heading: "#firstHeading", body: "%body", description: ".shortdescription", categories: "#catlinks li", box: "%[class*='infobox']", rows: "[class*='infobox'] tr",
                first: ".mw-parser-output p", wikidata: "@#t-wikibase a", other: "#disambigbox, .dmbox-disambig, #Begriffsklärung, .disambigbox, .bandeau-homonymie, .ambox-disambig" } },
