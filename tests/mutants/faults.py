@@ -77,9 +77,13 @@ AREAS = {
     "private-bias": Area((), ("tests/models/test_private_bias.py",), drawn=0),
     "collective": Area(
         tuple(f"collective/{name}.py" for name in ("shares", "helper", "leader", "aggregator")),
-        tuple(
-            f"tests/collective/test_{name}.py"
-            for name in ("shares", "device", "encoding", "plausible", "rounds")
+        (
+            *(
+                f"tests/collective/test_{name}.py"
+                for name in ("shares", "device", "encoding", "plausible", "rounds", "training")
+            ),
+            "-k",
+            "not TestCollective",
         ),
     ),
     "noise": Area(
@@ -419,6 +423,14 @@ NAMED = [
     Fault(
         "collective overflow at the most people", "collective", "collective/parameters.py",
         "self._reach < 2**31", "self._reach < 2**34",
+    ),
+    Fault(
+        "collective NaN in the basis", "collective", "collective/statistics.py",
+        "found.max() > most or found.min() < -most", "False",
+    ),
+    Fault(
+        "collective rounds that cost more than the task", "collective", "collective/parameters.py",
+        "return self.mu * sqrt(self.share) * (1 - 2**-50)", "return self.mu",
     ),
     Fault(
         "collective share shown that was not committed to", "collective",
