@@ -176,11 +176,15 @@ def _has_laplace(statistic: Any) -> bool:
 
 
 def _claim(model: CovarianceSVD) -> Guarantee:
-    """What a fit promises. Where parts of the budget went to either noise there is no μ for all of
-    it, but what has Gaussian noise may have no more than an (ε, δ) with Gaussian noise alone."""
+    """What the last fit promises of the way it took. Laplace noise alone needs no δ. Where parts of
+    the budget went to either noise there is no μ for all of it, but what has Gaussian noise may
+    have no more than an (ε, δ) with Gaussian noise alone."""
     promise = model.guarantee
     if promise.mu is not None or not promise.delta:
         return promise
+    assert isinstance(model.engine, Watch)
+    if all(_has_laplace(statistic) for statistic, _ in model.engine.seen):
+        return replace(promise, delta=0.0)
     return gaussian_guarantee(
         gaussian_mu(promise.epsilon, promise.delta), promise.delta, unit=promise.unit,
         relation=promise.relation, assumes=promise.assumes,
