@@ -10,11 +10,16 @@ from typing import Any, Literal
 PAGES = Path(__file__).parent / "pages"
 
 
-def read(half: Literal["open", "sealed"]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The labels of a half, and its pages by file name. Only the final figure reads "sealed"."""
+SEALED = {"sealed": "pages.zip", "second": "second.zip"}
+
+
+def read(
+    half: Literal["open", "sealed", "second"],
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The labels of a half, and its pages by file name. Only the final figure reads sealed ones."""
     if half == "open":
         files = {path.name: path.read_text("utf-8") for path in (PAGES / "open").iterdir()}
     else:
-        with zipfile.ZipFile(PAGES / "sealed" / "pages.zip") as sealed:
+        with zipfile.ZipFile(PAGES / "sealed" / SEALED[half]) as sealed:
             files = {name: sealed.read(name).decode("utf-8") for name in sealed.namelist()}
     return json.loads(files.pop("labels.json")), files
