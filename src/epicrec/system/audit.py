@@ -100,7 +100,7 @@ def server_games() -> list[Game]:
             claim=claim,
             neighbours="a user who watched a film that nobody else did is there or not",
             play=play,
-            rounds=4000,
+            rounds=12_000,
             at_once=_VICTIMS,
         )
     ]
