@@ -13,6 +13,7 @@ import numpy.typing as npt
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback, Floats, Positions, Recommender
+from epicrec.models.cholesky import solve
 from epicrec.models.estimates import ItemEstimates
 from epicrec.models.features import item_features
 from epicrec.models.spectrum import (
@@ -229,13 +230,13 @@ def solve_users(histories: Ratings, residuals: Floats, factors: Floats, ridge: f
     """Each user's ridge solution (F_Hᵀ F_H + ridge·I)⁻¹ F_Hᵀ residuals_H, on all processors."""
     out = np.zeros((histories.n_users, factors.shape[1]))
     residuals = np.ascontiguousarray(residuals, np.float64)
-    solve: Any = (histories.indptr, histories.items, residuals, factors, float(ridge), out)
+    given: Any = (histories.indptr, histories.items, residuals, factors, float(ridge), out)
     if len(histories) < 10_000:
-        _solve_range(*solve, 0, histories.n_users)
+        _solve_range(*given, 0, histories.n_users)
         return out
     cuts = np.searchsorted(histories.indptr, np.linspace(0, len(histories), 65)[1:-1])
     edges = [0, *np.unique(cuts).tolist(), histories.n_users]
-    parts = in_threads(lambda span: _solve_range(*solve, *span), pairwise(edges))
+    parts = in_threads(lambda span: _solve_range(*given, *span), pairwise(edges))
     for done, _ in zip(edges[1:], parts, strict=True):
         report("solving users", done, histories.n_users)
     return out
@@ -252,7 +253,7 @@ def _solve_range(
     start: int,
     stop: int,
 ) -> None:
-    """Cholesky, by user; the normal matrix is filled below its diagonal only."""
+    """By user; the normal matrix is filled on and below its diagonal only."""
     k = factors.shape[1]
     matrix = np.empty((k, k))
     row = np.empty(k)
@@ -270,26 +271,8 @@ def _solve_range(
                 row[a] += f * residual
                 for b in range(a + 1):
                     matrix[a, b] += f * item[b]
-        for a in range(k):
-            for b in range(a):
-                total = matrix[a, b]
-                for c in range(b):
-                    total -= matrix[a, c] * matrix[b, c]
-                matrix[a, b] = total / matrix[b, b]
-            total = matrix[a, a]
-            for c in range(a):
-                total -= matrix[a, c] * matrix[a, c]
-            matrix[a, a] = np.sqrt(total)
-        for a in range(k):
-            total = row[a]
-            for c in range(a):
-                total -= matrix[a, c] * row[c]
-            row[a] = total / matrix[a, a]
-        for a in range(k - 1, -1, -1):
-            total = row[a]
-            for c in range(a + 1, k):
-                total -= matrix[c, a] * out[user, c]
-            out[user, a] = total / matrix[a, a]
+        solve(matrix, row, k)
+        out[user] = row
 
 
 @numba.njit(nogil=True, cache=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from epicrec.data import Ratings
 from epicrec.models.base import Floats, Positions
+from epicrec.models.cholesky import solve
 from epicrec.models.factors import AtHome
 from epicrec.progress import report
 from epicrec.threads import in_threads
@@ -99,7 +100,7 @@ def _predict_users(
                                 total += own[near[x], a] * own[near[y], a]
                         matrix[x, y] = total
                     matrix[x, x] += noise[rows[near[x]]]
-                _solve(matrix, weights, count)
+                solve(matrix, weights, count)
             total = 0.0
             for x in range(count):
                 total += covariance[near[x]] * weights[x]
@@ -122,27 +123,3 @@ def _largest(values: Any, k: int, out: Any) -> None:
         if size[at] == bound:
             out[found] = at
             found += 1
-
-
-@numba.njit(cache=True, nogil=True, fastmath=True)
-def _solve(matrix: Any, right: Any, n: int) -> None:
-    """The solution of a positive definite system, in place of its right side, by Cholesky."""
-    for a in range(n):
-        for b in range(a):
-            total = matrix[a, b]
-            for c in range(b):
-                total -= matrix[a, c] * matrix[b, c]
-            matrix[a, b] = total / matrix[b, b]
-        total = matrix[a, a]
-        for c in range(a):
-            total -= matrix[a, c] * matrix[a, c]
-        matrix[a, a] = np.sqrt(total)
-        total = right[a]
-        for c in range(a):
-            total -= matrix[a, c] * right[c]
-        right[a] = total / matrix[a, a]
-    for a in range(n - 1, -1, -1):
-        total = right[a]
-        for c in range(a + 1, n):
-            total -= matrix[c, a] * right[c]
-        right[a] = total / matrix[a, a]
