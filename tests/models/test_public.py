@@ -48,7 +48,7 @@ def test_what_one_person_rated_is_not_in_the_file(model: Any, extra: Any, tmp_pa
     assert saved.item_ids_.tolist() == LISTED
     assert saved.scale_ == (Scale(1, 5, 1) if model.feedback == "explicit" else None)
     held = (tmp_path / "model.npz").read_bytes()
-    assert not any("4711".encode(code) in held for code in ("ascii", "utf-32-le"))
+    assert not any("rated-once-4711".encode(code) in held for code in ("ascii", "utf-32-le"))
 
 
 def test_a_catalogue_says_which_items_there_are(model: Any) -> None:
