@@ -60,8 +60,8 @@ def test_says_what_it_saw():
     result = audit_epsilon(np.zeros(1000), np.ones(1000))
     assert result.runs == 1000
     assert result.event in {
-        "output in [-inf, 1), likelier under a",
-        "output in [1, inf), likelier under b",
+        "output in [-inf, 0.5), likelier under a",
+        "output in [0.5, inf), likelier under b",
     }
     assert audit_epsilon(np.zeros(1000), np.zeros(1000)).lower_bound == 0
 

@@ -145,12 +145,16 @@ def _lower_bounds(more: Any, less: Any, runs: int, delta: float, confidence: flo
 
 
 def _edges(pooled: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Lower edges of cells: every distinct value, or quantiles where there are too many."""
+    """Lower edges of cells around every distinct value, or quantiles where there are too many.
+
+    A value that was not seen before belongs to the nearest: a cell that began at one value and
+    reached to the next would take in half of what is rare.
+    """
     values = np.unique(pooled)
     if values.size > _CELLS:
         values = np.unique(np.quantile(pooled, np.linspace(0, 1, _CELLS), method="lower"))
-    values[0] = -np.inf
-    return values
+    halves = np.nan_to_num(values) / 2
+    return np.concatenate([[-np.inf], halves[:-1] + halves[1:]])
 
 
 def _cells(outputs: npt.NDArray[np.float64], edges: npt.NDArray[np.float64]) -> Any:
