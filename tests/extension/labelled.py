@@ -10,11 +10,11 @@ from typing import Any, Literal
 PAGES = Path(__file__).parent / "pages"
 
 
-SEALED = {"sealed": "pages.zip", "second": "second.zip"}
+SEALED = {"sealed": "pages.zip", "second": "second.zip", "third": "third.zip"}
 
 
 def read(
-    half: Literal["open", "sealed", "second"],
+    half: Literal["open", "sealed", "second", "third"],
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """The labels of a half, and its pages by file name. Only the final figure reads sealed ones."""
     if half == "open":

@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 
 from extension.figure import judge_pages
-from extension.labelled import read
+from extension.labelled import SEALED, read
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")
@@ -28,9 +28,9 @@ final = pytest.mark.skipif(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "half",
-    ["open", pytest.param("sealed", marks=final), pytest.param("second", marks=final)],
+    ["open", *(pytest.param(name, marks=final) for name in SEALED)],
 )
-def test_precision_and_recall(half: Literal["open", "sealed", "second"]) -> None:
+def test_precision_and_recall(half: Literal["open", "sealed", "second", "third"]) -> None:
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]

@@ -19,7 +19,7 @@ import pytest
 from extension.labelled import read
 
 Label = dict[str, Any]
-HALVES = {"open": read("open"), "sealed": read("sealed"), "second": read("second")}
+HALVES = {name: read(name) for name in ("open", "sealed", "second", "third")}
 FIELDS = {"file", "address", "playback", "expected", "why"}
 SHOWS = {"film", "advert", "trailer", "preview", "clip", "music", "live", "other"}
 NEEDS = {
