@@ -18,10 +18,13 @@ import httpx
 import pytest
 
 from epicrec import wire
+from epicrec.client import published
 from epicrec.client.device import Device
 from epicrec.client.door import Door
 from epicrec.client.main import make_client
+from epicrec.client.pages import working
 from epicrec.client.remote import Remote
+from epicrec.client.web import State
 from epicrec.data import Catalogue, Ratings
 from epicrec.models import model_class
 from epicrec.server import Settings
@@ -30,6 +33,16 @@ from epicrec.server.main import make_server
 ADMIN = "admin-key-of-the-tests"
 PATIENCE = 600.0
 """Seconds until something is taken to hang; nothing is ever measured by it."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def patience() -> Iterator[None]:
+    """Pages wait for work and servers however slow this machine is, so that what they show does
+    not depend on it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(working, "PATIENCE", PATIENCE)
+        patch.setattr(published, "_QUICK", PATIENCE)
+        yield
 
 
 def run_in_thread(server: Any) -> threading.Thread:
@@ -154,6 +167,7 @@ class Pages:
     device: Device
     door: Door
     http: httpx.Client
+    state: State
 
     @property
     def address(self) -> str:
@@ -188,7 +202,7 @@ def showing(folder: Path, **options: Any) -> Iterator[Pages]:
         timeout=PATIENCE,
     )  # fmt: skip
     try:
-        yield Pages(made.state.device, made.door, http)
+        yield Pages(made.state.device, made.door, http, made.state)
     finally:
         http.close()
         made.should_exit = True

@@ -16,6 +16,7 @@ import pytest
 from client.conftest import PATIENCE, Pages, serving, showing
 from epicrec.client import for_you
 from epicrec.client.matching import Matcher
+from epicrec.client.pages import working
 from epicrec.data import Catalogue, Ratings
 
 FILMS = 4_000
@@ -96,15 +97,15 @@ def test_many_visits_are_imported_beside_the_pages(
             yield match
 
     monkeypatch.setattr(Matcher, "match_all", waiting)
+    monkeypatch.setattr(working, "PATIENCE", 0.05)
     asked = large.http.post("/sources/browsers", data={"profile": str(history)})
     assert seen.wait(PATIENCE)
     assert "<progress" in asked.text, "it does not keep the page waiting"
-    assert "recognising films: 10,000 of 30,000" in large.http.get("/working").text
+    assert "recognising films: 10,000 of 30,000" in large.http.get("/working/browsers").text
     assert large.http.get("/history").status_code == 200
     go_on.set()
-    assert large.device.job is not None
-    assert large.device.job.wait(PATIENCE)
-    review = large.http.get("/working")
+    assert large.state.jobs["browsers"].wait(PATIENCE)
+    review = large.http.get("/working/browsers")
     assert review.url.path.startswith("/import/")
     work = Work(large.device.store._db)
     assert "2000 new entries" in large.http.post(review.url.path + "/keep").text

@@ -22,8 +22,9 @@ import pytest
 from client.conftest import Pages, Served, serving, showing
 from client.film_site import NAME, film_site
 from epicrec.client import door as doors
-from epicrec.client.device import Device
+from epicrec.client.history import History
 from epicrec.client.job import Job
+from epicrec.client.pages.working import onward
 from epicrec.client.store import Store
 from epicrec.progress import report
 
@@ -231,7 +232,7 @@ def test_keyboard_alone(pages: Pages, chromium: Any) -> None:
 
 
 @contextmanager
-def long_work(device: Device, result: Any = None) -> Iterator[Callable[[str, int, int], None]]:
+def long_work(pages: Pages, result: Any = None) -> Iterator[Callable[[str, int, int], None]]:
     """Work that goes on until the block ends, and then has this result. It reports what the block
     tells it to: progress is heard only by who listens to the same work."""
     steps: queue.Queue[tuple[str, int, int] | None] = queue.Queue()
@@ -246,7 +247,7 @@ def long_work(device: Device, result: Any = None) -> Iterator[Callable[[str, int
         steps.put((what, done, total))
         steps.join()
 
-    device.job = Job("reading browsers", work)
+    pages.state.jobs["browsers"] = Job("reading browsers", work)
     try:
         yield tell
     finally:
@@ -257,8 +258,8 @@ def test_progress_moves_in_place_and_the_page_goes_on(pages: Pages, chromium: An
     batch = pages.device.reading.file("h.csv", b"Title,Date\nHeat,5/31/2024\n", {})
     page = chromium.new_page()
     enter(page, pages)
-    with long_work(pages.device, batch) as tell:
-        page.goto(f"{pages.url}/working")
+    with long_work(pages, onward(f"/import/{batch}")) as tell:
+        page.goto(f"{pages.url}/working/browsers")
         bar = page.get_by_role("progressbar")
         bar.evaluate("(bar) => { bar.seen = true }")
         assert bar.get_attribute("value") is None
@@ -477,11 +478,11 @@ def test_every_page_is_accessible_and_fits(
     press(page, "Read this file")
     assert page.locator("legend").count() == 1
     look("question about a file")
-    with long_work(pages.device) as tell:
-        page.goto(f"{pages.url}/working")
+    with long_work(pages) as tell:
+        page.goto(f"{pages.url}/working/browsers")
         look("working, nobody knows how long")
         tell("reading pages", 300, 4000)
-        page.goto(f"{pages.url}/working")
+        page.goto(f"{pages.url}/working/browsers")
         look("working")
         page.goto(f"{pages.url}/server")
     with serving(tmp_path / "own server", http=False) as own:
@@ -500,8 +501,23 @@ def test_every_page_is_accessible_and_fits(
     look("deleted")
     page.goto(f"{pages.url}/data")
     look("data without a name")
+    page.goto(f"{pages.url}/nothing")
+    look("no such page")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(History, "count", None)
+        page.goto(pages.url)
+        assert "went wrong in EpicRec itself" in page.inner_text("main")
+        look("what nobody foresaw")
+    page.goto(f"{pages.url}/?token=guess")
+    look("a used invitation")
     page.goto(pages.entrance)
     look("entrance")
+    folder = tmp_path / "damaged"
+    folder.mkdir()
+    (folder / "history.sqlite").write_bytes(b"no database" * 1000)
+    with showing(folder) as damaged:
+        enter(page, damaged)
+        look("a damaged history")
     store = Store(tmp_path / "sealed")
     store.seal("four words are better")
     store.close()

@@ -63,6 +63,7 @@ class Round:
             files = [("own.csv", CSV)] if page is history.upload else []
             path = {"id": given["id"]} if "id" in given else {}
             answer = page(Ask(said, path, dict(given), form, files))
+            self.device.published.settle()
             self.shown[name] = self.shown.get(name, "") + bytes(answer.body).decode(
                 "utf-8", "replace"
             )
@@ -529,7 +530,6 @@ NOT_PROMISES = (
     "Choose a server to send it.",
     "Do you know this server?",
     "For those who want to know",
-    "How we know",
     "I know why it changed",
     "Preview and send",
     "The item model the server publishes knows only how popular films are, so it is not used.",

@@ -269,7 +269,7 @@ def test_a_changed_certificate_is_refused_until_it_is_compared(tmp_path: Path) -
         with pytest.raises(ChangedError), closing(accounts.dial()) as remote:
             remote.register()
         given = {"url": other.url, "certificate": new, "compared": "yes"}
-        assert "is trusted" in pages.http.post("/server", data=given).text
+        assert "and is trusted" in pages.http.post("/server", data=given).text
         assert accounts.chosen()["certificate"] == new
         assert "is trusted" in pages.http.get("/server/certificate").text
         # one that authorities vouched for so far, and now nobody does, is no first use either

@@ -36,12 +36,14 @@ class Accounts:
 
     def use(self, url: str, certificate: str = "") -> None:
         """Choose a server. Known ones keep their id, and the certificate that was trusted."""
+        self._keep(self.at(url, certificate))
+
+    def at(self, url: str, certificate: str = "") -> Account:
+        """The account that `use` would choose; nothing is kept, so that it can be tried first."""
         url = checked_url(url)
         new = Account(url=url, certificate="", user_id="", secret="")
         account = self._known().get(url, new)
-        if certificate:
-            account["certificate"] = certificate
-        self._keep(account)
+        return account | {"certificate": certificate} if certificate else account
 
     @property
     def named(self) -> list[Account]:

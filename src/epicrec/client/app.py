@@ -11,10 +11,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from epicrec.client.door import Door
-from epicrec.client.pages import extension, history, privacy, results
+from epicrec.client.pages import extension, history, privacy, results, working
 from epicrec.client.schedule import Clock
 from epicrec.client.security import FOR_EXTENSIONS, Guard, entrance_to
-from epicrec.client.web import Handler, State, endpoint, entrance_page
+from epicrec.client.web import Handler, State, endpoint, entrance_page, no_such_page
 
 PAGES: tuple[tuple[str, Handler], ...] = (
     ("/", history.start),
@@ -22,8 +22,8 @@ PAGES: tuple[tuple[str, Handler], ...] = (
     ("/history/fix", history.fix),
     ("/sources", history.sources),
     ("/extension", extension.extension),
-    ("/working", history.working),
-    ("/working/progress", history.progress),
+    ("/working/{job}", working.working),
+    ("/working/{job}/progress", working.progress),
     ("/import/{batch}", history.review),
     ("/privacy", privacy.privacy),
     ("/privacy/odds", privacy.odds),
@@ -67,6 +67,7 @@ CHANGES: tuple[tuple[str, Handler], ...] = (
     ("/data/erase", results.erase),
     ("/data/passphrase", results.passphrase),
     ("/unlock", results.unlock),
+    ("/begin-anew", results.begin_anew),
 )
 
 
@@ -74,7 +75,8 @@ def create_app(state: State, door: Door) -> ASGIApp:
     """The pages behind their guard."""
     routes = [Route(path, endpoint(state, page), methods=["GET"]) for path, page in PAGES]
     routes += [Route(path, endpoint(state, change), methods=["POST"]) for path, change in CHANGES]
-    app = Starlette(routes=routes)
+    lost = no_such_page(state)
+    app = Starlette(routes=routes, exception_handlers={404: lost, 405: lost})
     shown = HTMLResponse(entrance_page())
     opened = HTMLResponse(entrance_page(door.redirect_file))
     spoken = Starlette(
@@ -82,7 +84,7 @@ def create_app(state: State, door: Door) -> ASGIApp:
             Route(path, extension.told(state, path), methods=["POST"]) for path in FOR_EXTENSIONS
         ]
     )
-    return Guard(app, door, entrance_to(door, shown, opened, app), spoken)
+    return Guard(app, door, entrance_to(door, shown, opened), spoken)
 
 
 class Client(uvicorn.Server):

@@ -12,7 +12,6 @@ from epicrec.client.common import CommonModel
 from epicrec.client.extension import Extension
 from epicrec.client.for_you import ForYou, Shelf
 from epicrec.client.history import History
-from epicrec.client.job import Job
 from epicrec.client.published import Published
 from epicrec.client.reading import Reading
 from epicrec.client.releases import Outlook, Releases, Stored
@@ -52,7 +51,6 @@ class Device:
         self.accounts = Accounts(store, dial)
         self.published = Published(store, folder, self.accounts, self._takes_part)
         self.shelf = Shelf(store, catalogue, self.history, self.accounts, self.published)
-        self.job: Job | None = None
         self._drawing = threading.Lock()
         try:
             if server:
@@ -175,6 +173,12 @@ class Device:
         """See `Published.refresh`."""
         return self.published.refresh()
 
-    def for_you(self, *, compare: bool = False, n: int = 12) -> ForYou:
-        """See `Shelf.rows`."""
+    def for_you(self, *, compare: bool = False, n: int = 12, wait: bool = True) -> ForYou:
+        """See `Shelf.rows`. What the server has is fetched where it is time; pages do not `wait`
+        for it."""
+        if self.account is not None and self.published.is_due:
+            if wait:
+                self.published.refresh()
+            else:
+                self.published.refresh_soon()
         return self.shelf.rows(compare=compare, n=n)

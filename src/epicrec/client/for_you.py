@@ -54,8 +54,6 @@ class Shelf:
     def rows(self, *, compare: bool = False, n: int = 12) -> ForYou:
         """Rows ranked here by the true history; with `compare`, those without the item model."""
         chosen = self._accounts.current is not None
-        if chosen and self._published.is_due:
-            self._published.refresh()
         key = (self._store.changes, self._published.ask_again, compare, n)
         with self._ranking:
             if self._kept is None or self._kept[0] != key:

@@ -108,25 +108,26 @@ class History:
             found: int = db.execute("SELECT count(DISTINCT item_id) FROM viewings").fetchone()[0]
         return found
 
-    def films(
-        self, only: Iterable[str] | None = None, *, limit: int = 100, offset: int = 0
-    ) -> list[Film]:
-        """The films, newest entry first; `only` these, where given."""
+    def newest(self) -> list[tuple[str, float | None]]:
+        """Every film with its stars, what was watched last first, then what was entered last."""
         with self.store.reading() as db:
-            if only is None:
-                newest = db.execute(
-                    "SELECT item_id FROM viewings GROUP BY item_id ORDER BY max(id) DESC "
-                    "LIMIT ? OFFSET ?",
-                    (limit, offset),
-                )
-                only = [row[0] for row in newest]
-            chosen = list(only)
+            rows = db.execute(
+                "SELECT item_id, avg(rating) FROM viewings GROUP BY item_id "
+                "ORDER BY max(watched_at) DESC, max(id) DESC"
+            ).fetchall()
+        return [(row[0], row[1]) for row in rows]
+
+    def films(self, only: Iterable[str] | None = None) -> list[Film]:
+        """The films, newest entry first; `only` these, where given."""
+        chosen = list(only or ())
+        among = "1" if only is None else f"item_id IN ({', '.join('?' * len(chosen))})"
+        with self.store.reading() as db:
             rows = db.execute(
                 f"""SELECT item_id, group_concat(DISTINCT source) AS sources,
                     group_concat(DISTINCT evidence) AS kinds,
                     max({self._counting()}) AS counts, max(confidence) AS confidence,
                     min(why) AS why, max(watched_at) AS watched_at, avg(rating) AS rating
-                FROM viewings WHERE item_id IN ({", ".join("?" * len(chosen))})
+                FROM viewings WHERE {among}
                 GROUP BY item_id ORDER BY max(id) DESC""",
                 chosen,
             ).fetchall()

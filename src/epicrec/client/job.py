@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from epicrec.errors import EpicrecError
 from epicrec.progress import listening
 
 
@@ -17,7 +16,7 @@ class Job:
         self.about, self._work = about, work
         self.what, self.done, self.total = about, 0, 0
         self.result: Any = None
-        self.error: EpicrecError | None = None
+        self.error: Exception | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -39,10 +38,8 @@ class Job:
         try:
             with listening(self._listen):
                 self.result = self._work()
-        except EpicrecError as error:
-            self.error = error
         except Exception as error:
-            self.error = EpicrecError(f"it failed unexpectedly: {type(error).__name__}: {error}")
+            self.error = error
 
     def _listen(self, what: str, done: int, total: int) -> None:
         self.what, self.done, self.total = what, done, total

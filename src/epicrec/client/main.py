@@ -9,6 +9,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from getpass import getpass
 from math import inf
 from pathlib import Path
@@ -51,7 +52,8 @@ def run_client(
     print(f"epicrec client: open {address}", file=sys.stderr, flush=True)
     if sys.stderr.isatty():
         client.door.open(address)
-    client.run()
+    with suppress(KeyboardInterrupt):  # that is how one ends it
+        client.run()
 
 
 def make_client(
@@ -92,9 +94,11 @@ def open_state(
     from epicrec.client.catalogues import read_catalogue, with_text_ids
     from epicrec.client.device import Device
     from epicrec.client.store import LockedError
+    from epicrec.client.vault import DamagedError
     from epicrec.client.web import State
     from epicrec.data import EMBEDDED
     from epicrec.data.datasets import load_catalogue
+    from epicrec.privacy import LedgerDamagedError
 
     films = load_catalogue(EMBEDDED) if catalogue == EMBEDDED else read_catalogue(catalogue)
     films = with_text_ids(films)
@@ -106,11 +110,13 @@ def open_state(
     def open_device(passphrase: str | None) -> Device:
         return Device(folder, films, server=server, certificate=trusted, passphrase=passphrase)
 
-    state = State(open_device)
+    state = State(open_device, folder=folder)
     try:
         state.device = open_device(None)
     except LockedError:
         state.device = None
+    except (DamagedError, LedgerDamagedError) as error:
+        state.damage = error
     return state
 
 

@@ -5,6 +5,7 @@ The item model goes into a file and outlives the program; the server's list is o
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -13,13 +14,14 @@ from pathlib import Path
 
 from epicrec import wire
 from epicrec.client.account import Accounts
-from epicrec.client.remote import Remote, RemoteError
+from epicrec.client.remote import Remote
 from epicrec.client.store import Store
 from epicrec.client.vault import write_private
-from epicrec.errors import EpicrecError, InputError
+from epicrec.errors import EpicrecError
 from epicrec.models import Recommender, load
 
 _STALE, _RETRY = 24 * 3600.0, 60.0  # seconds before the server is asked again
+_QUICK = 1.0  # seconds that the first page waits for a server
 
 
 class Published:
@@ -39,6 +41,7 @@ class Published:
         """When the server is to be asked again, in seconds since 1970."""
         self._model: tuple[str, Recommender] | None = None
         self._loading = threading.Lock()  # a model is large: one thread loads it, others wait
+        self._fetching: threading.Thread | None = None
 
     @property
     def is_due(self) -> bool:
@@ -50,13 +53,33 @@ class Published:
         try:
             account = self._accounts.chosen()
             with closing(self._accounts.dial()) as remote:
-                self._fetch_model(remote)
+                found = self._fetch_model(remote)
                 asks = account["user_id"] and self._asks_for_list()
-                self.listed = remote.recommend(account["user_id"]) if asks else []
-            self.problem, self.ask_again = "", time.time() + _STALE
-        except (RemoteError, InputError) as error:
+                listed = remote.recommend(account["user_id"]) if asks else []
+            if self._accounts.chosen()["url"] == account["url"]:  # no other was chosen meanwhile
+                self._keep_model(*found)
+                self.listed, self.problem, self.ask_again = listed, "", time.time() + _STALE
+        except (EpicrecError, OSError, sqlite3.Error) as error:
             self.problem, self.ask_again = str(error), time.time() + _RETRY
         return self.problem
+
+    def refresh_soon(self) -> None:
+        """The same in the background, for pages: a server that is quick and was never asked has
+        answered when this returns, a slow one keeps nobody waiting."""
+        if not self.is_fetching:
+            self._fetching = threading.Thread(target=self.refresh, daemon=True)
+            self._fetching.start()
+            if self.ask_again == 0.0:
+                self._fetching.join(_QUICK)
+
+    @property
+    def is_fetching(self) -> bool:
+        return self._fetching is not None and self._fetching.is_alive()
+
+    def settle(self) -> None:
+        """Wait until nothing is being fetched."""
+        if self._fetching is not None:
+            self._fetching.join()
 
     def expire(self) -> None:
         """Another server: its list is another, and it is asked at the next occasion."""
@@ -82,11 +105,17 @@ class Published:
                     return None
             return self._model[1], info
 
-    def _fetch_model(self, remote: Remote) -> None:
-        info = remote.model_info()
-        kept = self._store.setting("model")
+    def _fetch_model(self, remote: Remote) -> tuple[wire.ModelInfo | None, bytes | None]:
+        """What is published, and its file where it is not here already."""
+        info, kept = remote.model_info(), self._store.setting("model")
+        here = info is not None and kept is not None and kept["Hash"] == info.Hash
+        if info is None or (here and self._path.exists()):
+            return info, None
+        return info, remote.model(info)
+
+    def _keep_model(self, info: wire.ModelInfo | None, content: bytes | None) -> None:
         if info is None:
             self._store.set(model=None)
-        elif kept is None or kept["Hash"] != info.Hash or not self._path.exists():
-            write_private(self._path, remote.model(info))
+        elif content is not None:
+            write_private(self._path, content)
             self._store.set(model=info.model_dump(mode="json"))

@@ -91,10 +91,13 @@ class Remote:
         """The server's list for this client, best first: always the same question."""
         answer = self._ask(
             "GET", f"/api/recommend/{quote(user_id, safe='')}", params={"n": LIST_LENGTH}
-        ).json()
-        if not isinstance(answer, list):
-            raise RemoteError("the server's list cannot be read; is it the right server?")
-        return [str(one["Id"] if isinstance(one, dict) else one) for one in answer]
+        )
+        try:
+            return [str(one["Id"] if isinstance(one, dict) else one) for one in answer.json()]
+        except (ValueError, KeyError, TypeError) as error:
+            raise RemoteError(
+                "the server's list cannot be read; is it the right server?"
+            ) from error
 
     def open_round(self, task: str) -> bytes | None:
         """The round of a common model that takes reports now, the same for everybody."""
@@ -138,7 +141,7 @@ class Remote:
             headers = headers | {"Content-Type": kind}
         try:
             answer = self._http.request(method, path, headers=headers, **request)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 raise self._distrust() from error
             raise RemoteError(
@@ -163,10 +166,16 @@ class Remote:
 
 def checked_url(url: str) -> str:
     """The address of a server: https, or http on this machine."""
-    parts = urlsplit(url.strip().rstrip("/"))
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
+    try:
+        parts = urlsplit(url.strip().rstrip("/"))
+        host = (parts.hostname or "").encode("idna")  # refuses `films..example.org`
+        usable = bool(host) and not (parts.query or parts.username) and parts.port != 0
+        httpx.URL(parts.geturl())
+    except (ValueError, httpx.InvalidURL):
+        usable = False
+    if not usable or parts.scheme not in ("http", "https"):
         raise InputError(f"{url!r} is no server's address; write one such as https://example.org")
-    if parts.scheme == "http" and not _is_loopback(parts.hostname):
+    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
         raise InputError("plain http is for a server on this machine; write https://")
     return parts.geturl()
 
@@ -177,7 +186,7 @@ def shown_certificate(url: str) -> tuple[str, str]:
     parts = urlsplit(checked_url(url))
     try:
         pem = ssl.get_server_certificate((parts.hostname or "", parts.port or 443), timeout=10)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise RemoteError(f"{url} cannot be reached: {error}") from error
     return pem, fingerprint(pem)
 

@@ -2,7 +2,8 @@
 
 A first moment is drawn at random and the others follow at equal distances, whether or not anything
 new was watched. Each film enters one release only, so any number of them costs as much as the
-dearest. Where the program does not run at such a moment, it sends at its next start.
+dearest. Where the program does not run at such a moment, it sends at its next start; what a server
+did not take is sent again soon, the same bytes, and the next moment stays where it was.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from epicrec.client.device import Device
-from epicrec.client.web import State
+from epicrec.client.remote import RemoteError
+from epicrec.client.web import State, in_plain_words
 from epicrec.errors import EpicrecError, InputError
 
 EVERY = {"never": None, "weekly": timedelta(days=7), "monthly": timedelta(days=30)}
 USUAL = "weekly"
 """What is offered until the person decides."""
 _LOOK = 30.0
+_RETRY = timedelta(minutes=15)
 
 
 def set_schedule(device: Device, every: str) -> None:
@@ -42,26 +45,38 @@ def next_moment(plan: dict[str, Any] | None) -> datetime | None:
     return datetime.fromisoformat(plan["next"])
 
 
+def next_try(plan: dict[str, Any] | None) -> datetime | None:
+    """When what a server did not take is sent again; None where nothing waits for that."""
+    at = plan and plan.get("retry")
+    return datetime.fromisoformat(at) if at else None
+
+
 def run_due(device: Device, moment: datetime) -> bool:
     """Send what waits, draw and send what is new, if it is time; whether it was."""
     plan = device.store.setting("schedule")
-    following = next_moment(plan)
-    if following is None or moment < following:
+    following, again = next_moment(plan), next_try(plan)
+    if following is None or moment < min(following, again or following):
         return False
-    problem = ""
+    is_due, problem, retry = moment >= following, "", None
     try:
         if device.choice.sends(device.catalogue):
-            if not device.releases.unsent():
+            if is_due and not device.releases.unsent():
                 device.draw(scheduled=True)
             for stored in device.releases.unsent():
                 device.send(stored.id, scheduled=True)
+    except RemoteError as error:
+        problem, retry = str(error), (moment + _RETRY).isoformat()
     except EpicrecError as error:
         problem = str(error)
     interval = EVERY[plan["every"]] or timedelta(0)
-    following += interval * ((moment - following) // interval + 1)
+    if is_due:
+        following += interval * ((moment - following) // interval + 1)
     device.store.set(
-        schedule={"every": plan["every"], "next": following.isoformat(), "problem": problem}
-    )
+        schedule={
+            "every": plan["every"], "next": following.isoformat(), "problem": problem,
+            "retry": retry,
+        }
+    )  # fmt: skip
     return True
 
 
@@ -79,7 +94,20 @@ class Clock:
 
     def _run(self) -> None:
         while not self._stop.wait(_LOOK):
-            device = self._state.device
-            if device is not None:
-                run_due(device, datetime.now(UTC))
-                device.common.tick(datetime.now(UTC), device.history.items)
+            self.look()
+
+    def look(self) -> None:
+        """One look. Whatever goes wrong is told on the pages, and the clock goes on."""
+        device, moment = self._state.device, datetime.now(UTC)
+        if device is None:
+            return
+        trouble = ""
+        for due in (
+            lambda: run_due(device, moment),
+            lambda: device.common.tick(moment, device.history.items),
+        ):
+            try:
+                due()
+            except Exception as error:
+                trouble = in_plain_words(error)
+        self._state.trouble = trouble

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from epicrec.client.door import Door, same
@@ -47,6 +47,15 @@ _LET_IN = """<!doctype html>
 """A page of ours, and no redirection: a browser that comes from a file would not bring the cookie
 along on one."""
 
+
+_REFUSED = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark"><title>Not this way · EpicRec</title>
+<link rel="stylesheet" href="/static/style.css"><link rel="icon" href="/static/icon.svg"></head>
+<body><main><h1>Not this way</h1><p>{0}</p><p><a href="http://127.0.0.1:{1}/">The entrance</a></p>
+</main></body></html>
+"""
 
 FOR_EXTENSIONS = ("/extension/pair", "/extension/messages")
 """Where a browser's extension speaks to 127.0.0.1: it has no cookie, and what it says proves it."""
@@ -86,16 +95,18 @@ class Guard:
         host = headers.get("host", "").lower()
         plain = host in {f"{name}:{self.door.port}" for name in _LOOPBACK}
         if not plain and host != f"{self.door.name}:{self.door.port}":
-            return PlainTextResponse(
-                "This address is not served here, or no longer. Open "
-                f"http://127.0.0.1:{self.door.port}/ to come back in.",
+            return self._refused(
+                "This address is not served here, or no longer: it is another at every start. "
+                "The entrance lets you back in.",
                 421,
             )
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > MOST_BODY:
-            return PlainTextResponse("the file is too large; 64 MB are read", 413)
+        if not length.isdecimal() or len(length) > 12 or int(length) > MOST_BODY:
+            return self._refused("The file is too large; 64 MB are read.", 413)
         if scope["method"] == "POST" and scope["path"] in FOR_EXTENSIONS:
-            return self.extension if plain else PlainTextResponse("", 403)
+            return self.extension if plain else Response(status_code=403)
+        if scope["method"] == "GET" and scope["path"].startswith("/static/"):
+            return self.app  # the same for everybody, and in every installation
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if scope["method"] == "GET" and scope["path"] == "/" and given:
             return self._redeemed(given, plain)
@@ -105,25 +116,32 @@ class Guard:
             return self.entrance
         secret = self.door.plain_session if plain else self.door.session
         if not same(_cookie(headers.get("cookie", "")), secret):
-            return self.entrance if plain else PlainTextResponse(
-                f"Open http://127.0.0.1:{self.door.port}/ to come back in.", 403
-            )  # fmt: skip
+            if plain:
+                return self.entrance
+            return self._refused("This browser was not let in yet, or not since the start.", 403)
         if not from_our_pages(scope, f"http://{host}"):
-            return PlainTextResponse("this is for the application's own pages", 403)
+            return self._refused("This is for the application's own pages.", 403)
         scope["plain"] = plain
         return self.app
 
+    def _refused(self, words: str, status: int) -> Response:
+        return refused(words, self.door.port, status)
+
     def _redeemed(self, token: str, plain: bool) -> Response:
         if not self.door.redeem(token, plain=plain):
-            return PlainTextResponse(
-                "This invitation was used, or a newer one was made. Open "
-                f"http://127.0.0.1:{self.door.port}/ to come back in.",
+            return self._refused(
+                "This invitation was used, or a newer one was made. The entrance lets you back in.",
                 403,
             )
         answer = HTMLResponse(_LET_IN, headers={"Referrer-Policy": "no-referrer"})
         secret = self.door.plain_session if plain else self.door.session
         answer.set_cookie(COOKIE, secret, httponly=True, samesite="strict", path="/")
         return answer
+
+
+def refused(words: str, port: int, status: int) -> Response:
+    """A page for whoever is not let in: why, and where to go."""
+    return HTMLResponse(_REFUSED.format(words, port), status)
 
 
 def from_our_pages(scope: Scope, origin: str) -> bool:
@@ -138,22 +156,21 @@ def from_our_pages(scope: Scope, origin: str) -> bool:
     return (site or said) is not None and site in (None, "same-origin") and said in (None, origin)
 
 
-def entrance_to(door: Door, page: ASGIApp, opened: ASGIApp, static: ASGIApp) -> ASGIApp:
+def entrance_to(door: Door, page: ASGIApp, opened: ASGIApp) -> ASGIApp:
     """What 127.0.0.1 shows to whoever has no token: a `page` with a button, and, when it was
     pressed, where the owner's browser was sent."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] == "GET" and scope["path"].startswith("/static/"):
-            await static(scope, receive, send)
-        elif scope["method"] != "POST":
+        if scope["method"] != "POST":
             await page(scope, receive, send)
         elif not from_our_pages(scope, f"http://{Headers(scope=scope).get('host', '')}"):
-            refusal = PlainTextResponse("this is for the application's own pages", 403)
-            await refusal(scope, receive, send)
+            no = refused("This is for the application's own pages.", door.port, 403)
+            await no(scope, receive, send)
         else:
             form = parse_qs((await Request(scope, receive).body()).decode("utf-8", "replace"))
             if not door.open_anew(plain="plain" in form):
-                await PlainTextResponse("one moment; try again", 429)(scope, receive, send)
+                no = refused("One moment; a window was opened just now.", door.port, 429)
+                await no(scope, receive, send)
                 return
             await opened(scope, receive, send)
 

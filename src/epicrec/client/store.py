@@ -13,10 +13,11 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from epicrec.client.vault import Vault, write_private
+from epicrec.client.vault import DamagedError, Vault, write_private
 from epicrec.disk import locked
 from epicrec.errors import EpicrecError, InputError
 
@@ -106,6 +107,7 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = threading.RLock()
         self._vault: Vault | None = None
+        self._written = b""
         self.changes = 0
         """Grows with every change, so that what was computed from the store can be kept."""
         self._hold = _hold(folder)
@@ -135,13 +137,27 @@ class Store:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
+                self._db.commit()
             except BaseException:
-                self._db.rollback()
+                if self._db.in_transaction:  # SQLite ends some itself, as when the disk is full
+                    self._db.rollback()
                 raise
-            self._db.commit()
+            self._write_sealed()
             self.changes += 1
-            if self._vault is not None:
-                self._vault.write(self._db.serialize())
+
+    def _write_sealed(self) -> None:
+        """Where there is a passphrase: what is in memory onto the disk, or back to what is there,
+        so that nothing seems to have happened that did not."""
+        if self._vault is None:
+            return
+        content = self._db.serialize()
+        try:
+            self._vault.write(content)
+        except BaseException:
+            self._db.close()
+            self._db = _in_memory(self._written)
+            raise
+        self._written = content
 
     def setting(self, name: str, default: Any = None) -> Any:
         with self.reading() as db:
@@ -164,7 +180,7 @@ class Store:
             self._db.close()
             for suffix in ("", "-journal"):
                 (self.folder / (PLAIN + suffix)).unlink(missing_ok=True)
-            self._db, self._vault = _in_memory(content), vault
+            self._db, self._vault, self._written = _in_memory(content), vault, content
 
     def unseal(self) -> None:
         """Keep everything in an open file again."""
@@ -206,6 +222,7 @@ class Store:
             if passphrase is None:
                 raise LockedError("the history is under a passphrase; give it to go on")
             self._vault, content = Vault.open(sealed, passphrase)
+            self._written = content
             for suffix in ("", "-journal"):  # left by a crash between sealing and removing
                 (self.folder / (PLAIN + suffix)).unlink(missing_ok=True)
             return _in_memory(content)
@@ -219,8 +236,8 @@ class Store:
             )
         for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
             self._db.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
-        if version < len(MIGRATIONS) and self._vault is not None:
-            self._vault.write(self._db.serialize())
+        if version < len(MIGRATIONS):
+            self._write_sealed()
 
 
 def restore(folder: Path, content: bytes, passphrase: str | None = None) -> None:
@@ -277,8 +294,20 @@ def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
         for pragma in ("synchronous = EXTRA", "foreign_keys = ON", "secure_delete = ON",
                        "trusted_schema = OFF"):  # fmt: skip
             db.execute(f"PRAGMA {pragma}")
-        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.DatabaseError as error:
+        found = str(error)
+    if found != "ok":
         db.close()
-        raise InputError(f"the store is damaged: {error}. Restore it from a copy") from error
+        raise DamagedError(f"the store is damaged: {found}. Restore it from a copy")
     return db
+
+
+def set_aside(folder: Path) -> Path:
+    """Move a store that cannot be read out of the way; where it is now. The ledger stays."""
+    aside = folder / f"damaged-{datetime.now(UTC):%Y-%m-%d-%H%M%S}"
+    aside.mkdir()
+    for name in (PLAIN, f"{PLAIN}-journal", SEALED):
+        if (folder / name).exists():
+            (folder / name).rename(aside / name)
+    return aside

@@ -26,6 +26,10 @@ class WrongPassphraseError(EpicrecError):
     """The passphrase does not open this store."""
 
 
+class DamagedError(InputError):
+    """What is on the disk cannot be read as a history."""
+
+
 class Vault:
     """One sealed file, open under its passphrase."""
 
@@ -46,7 +50,7 @@ class Vault:
         data = path.read_bytes()
         head = len(_HEADER)
         if data[:head] != _HEADER:
-            raise InputError(f"{path} is not a sealed store; restore it from a copy")
+            raise DamagedError(f"{path} is not a sealed store; restore it from a copy")
         vault = cls(path, passphrase, data[head : head + _SALT])
         body = data[head + _SALT :]
         try:

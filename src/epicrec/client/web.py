@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+import sys
+import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from errno import EDQUOT, ENOSPC
 from functools import wraps
 from math import isinf
 from pathlib import Path
@@ -13,16 +17,20 @@ from urllib.parse import parse_qs, quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from epicrec.client.choice import STRENGTHS, in_words
 from epicrec.client.device import Device
+from epicrec.client.job import Job
 from epicrec.client.learned import in_worlds
 from epicrec.client.promises import promise
 from epicrec.client.security import MOST_BODY
 from epicrec.client.store import LockedError
-from epicrec.errors import EpicrecError
+from epicrec.client.vault import DamagedError
+from epicrec.errors import EpicrecError, InputError
+from epicrec.privacy import LedgerDamagedError
 
 _FOLDER = Path(__file__).parent
 _BOUNDARY = re.compile(r'boundary="?([^";]+)"?')
@@ -40,6 +48,14 @@ class State:
     """Messages for the next page."""
     upload: tuple[str, bytes] | None = None
     """A file that left something open, until it is answered."""
+    jobs: dict[str, Job] = field(default_factory=dict)
+    """What takes longer than a page should, by its name; the last few of them."""
+    damage: EpicrecError | None = None
+    """Why there is no device, where no passphrase would help."""
+    folder: Path | None = None
+    """Where the device's files are."""
+    trouble: str = ""
+    """What goes wrong in the background, until it goes well."""
 
 
 @dataclass
@@ -58,6 +74,8 @@ class Ask:
 
     @property
     def device(self) -> Device:
+        if self.state.damage is not None:
+            raise self.state.damage
         if self.state.device is None:
             raise LockedError("the history is under a passphrase; give it to go on")
         return self.state.device
@@ -73,7 +91,7 @@ class Ask:
         device = self.state.device
         shown = PAGES.get_template(name).render(
             said=said, sealed=device is None, catalogue=device and device.catalogue,
-            plain=self.plain, **values,
+            plain=self.plain, trouble=self.state.trouble, **values,
         )  # fmt: skip
         return HTMLResponse(shown, status)
 
@@ -90,24 +108,66 @@ def endpoint(state: State, handler: Handler) -> Callable[[Request], Awaitable[Re
         async for chunk in request.stream():
             body += chunk
             if len(body) > MOST_BODY:
-                return Response("the file is too large; 64 MB are read", 413)
-        form, files = read_form(request.headers.get("content-type", ""), bytes(body))
-        query = dict(request.query_params)
-        path = {name: str(value) for name, value in request.path_params.items()}
-        plain, port = request.scope.get("plain", False), request.url.port or 0
-        ask = Ask(state, path, query, form, files, plain, port)
-        return await run_in_threadpool(_handled, handler, ask)
+                break
+        return await run_in_threadpool(_handled, handler, state, request, bytes(body))
 
     return answer
 
 
-def _handled(handler: Handler, ask: Ask) -> Response:
+def no_such_page(state: State) -> Callable[[Request, Exception], Response]:
+    """What answers an address that no page has."""
+
+    def answer(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 404
+        problem = "there is no such page; it may have had another address in an older version"
+        return _asked(state, request).page("problem.html", status, problem=problem, details="")
+
+    return answer
+
+
+def _asked(state: State, request: Request) -> Ask:
+    path = {name: str(value) for name, value in request.path_params.items()}
+    plain, port = request.scope.get("plain", False), request.url.port or 0
+    return Ask(state, path, dict(request.query_params), {}, [], plain, port)
+
+
+def _handled(handler: Handler, state: State, request: Request, body: bytes) -> Response:
+    """Whatever goes wrong, the person gets a page that says what and where to go on."""
+    ask = _asked(state, request)
     try:
+        if len(body) > MOST_BODY:
+            raise InputError("the file is too large; 64 MB are read")
+        ask.form, ask.files = read_form(request.headers.get("content-type", ""), body)
         return handler(ask)
     except LockedError:
         return to("/unlock")
+    except (DamagedError, LedgerDamagedError) as error:
+        of_history = isinstance(error, DamagedError)
+        return ask.page("damaged.html", 500, problem=str(error), of_history=of_history)
     except EpicrecError as error:
-        return ask.page("problem.html", 400, problem=str(error))
+        return ask.page("problem.html", 400, problem=str(error), details="")
+    except Exception as error:
+        details = traceback.format_exc()
+        print(details, file=sys.stderr, flush=True)
+        return ask.page("problem.html", 500, problem=in_plain_words(error), details=details)
+
+
+def in_plain_words(error: Exception) -> str:
+    """What went wrong that nobody foresaw, and what to do."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) in (ENOSPC, EDQUOT):
+        return "the disk is full, so this was not saved; make room on it, then try again"
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return (
+            "the file with your history is damaged; stop EpicRec and start it again, and it shows "
+            "what can be done"
+        )
+    if isinstance(error, OSError | sqlite3.OperationalError):
+        return f"this machine did not allow it ({error}); look at the disk, then try again"
+    return (
+        "something went wrong in EpicRec itself, and what you asked for was not finished; go back "
+        "and try again, and if it happens again report what stands below"
+    )
 
 
 def read_form(kind: str, body: bytes) -> tuple[dict[str, list[str]], list[tuple[str, bytes]]]:
@@ -150,5 +210,6 @@ PAGES.globals.update(
     in_worlds=in_worlds, in_words=in_words, strengths=STRENGTHS, isinf=isinf, promise=promise
 )
 PAGES.filters["segment"] = lambda text: quote(str(text), safe="")
+PAGES.filters["sentence"] = lambda text: str(text)[:1].upper() + str(text)[1:].rstrip(".") + "."
 PAGES.filters["day"] = lambda text: str(text)[:10]
 PAGES.filters["moment"] = lambda text: str(text)[:16].replace("T", " ")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
 from typing import Any
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from epicrec.client.device import Device
-from epicrec.client.job import Job
 from epicrec.client.matching import Status
+from epicrec.client.pages.working import in_background, onward
 from epicrec.client.posters import draw_poster
 from epicrec.client.sources import Evidence, Import
-from epicrec.client.web import Ask, to
+from epicrec.client.web import Ask, Handler, to
 from epicrec.errors import InputError
 
-_PAGE = 100
+_PAGE = 50
 _AT_ONCE = 200  # lines of a review shown together
-_PATIENCE = 1.5  # seconds before the page of progress is shown
 
 
 def start(ask: Ask) -> Response:
@@ -35,35 +35,59 @@ def start(ask: Ask) -> Response:
 
 def example(ask: Ask) -> Response:
     added = ask.device.example()
-    ask.say(f"{added} films of a made-up viewer are in the history. You can undo it there.")
+    ask.say(f"{added} films of a made-up viewer are in your history. You can undo it there.")
     return to("/preview")
 
 
 # ---- history ------------------------------------------------------------------------------
 
 
+ORDERS = {
+    "newest": "newest first", "title": "title", "year": "year", "stars": "your stars",
+}  # fmt: skip
+
+
 def history(ask: Ask) -> Response:
     device, text = ask.device, ask.query.get("q", "").strip()[:200]
-    page = max(1, int(ask.query.get("page", "1"))) if ask.query.get("page", "1").isdecimal() else 1
+    order = ask.query.get("by", "newest")
     found = [str(item) for item in device.reading.matcher.search(text, 30)] if text else None
-    if found is None:
-        films = device.history.films(limit=_PAGE, offset=(page - 1) * _PAGE)
-    else:
-        films = device.history.films(found)
-    total = device.history.count()
-    there = {film.item_id for film in films}
+    ids = ordered(device, order)
+    if found is not None:
+        ids = [item for item in ids if item in set(found)]
+    pages = max(1, -(-len(ids) // _PAGE))
+    page = min(_number(ask.query.get("page", "1")), pages) or 1
+    shown = ids[(page - 1) * _PAGE : page * _PAGE]
+    films = {film.item_id: film for film in device.history.films(shown)}
     return ask.page(
         "history.html",
         q=text,
-        films=[(film, about(device, film.item_id)) for film in films],
-        addable=[about(device, item) for item in found or () if item not in there],
-        total=total,
+        films=[(films[item], about(device, item)) for item in shown],
+        addable=[about(device, item) for item in found or () if item not in films],
+        total=device.history.count(),
+        order=order,
+        orders=ORDERS,
         page=page,
-        pages=-(-total // _PAGE),
+        pages=pages,
         batches=device.history.batches(),
         counting=device.history.evidence,
         kinds=list(Evidence),
     )
+
+
+def ordered(device: Device, order: str) -> list[str]:
+    """The films of the history as the person wants to see them."""
+    entries = device.history.newest()
+    ids = [item for item, _ in entries]
+    if order == "stars":
+        return [item for item, _ in sorted(entries, key=lambda entry: -(entry[1] or 0))]
+    if order not in ("title", "year") or not ids:
+        return ids
+    films, at = device.catalogue, device.catalogue.positions(ids).tolist()
+    if order == "title":
+        names = [str(films.titles[k]).casefold() if k >= 0 else "" for k in at]
+        return [item for _, item in sorted(zip(names, ids, strict=True))]
+    years = [int(films.years[k]) if k >= 0 else 0 for k in at]
+    return [ids[k] for k in sorted(range(len(ids)), key=lambda k: -years[k])]
 
 
 def add(ask: Ask) -> Response:
@@ -131,7 +155,10 @@ def read_browsers(ask: Ask) -> Response:
     if not wanted:
         raise InputError("no browser is ticked; tick one, then read it")
     scan = bool(ask.field("scan"))
-    return _work(ask, "reading browsers", lambda: device.reading.browsers(wanted, scan=scan))
+    return in_background(
+        ask, "browsers", "reading browsers",
+        lambda: _to_review(device.reading.browsers(wanted, scan=scan)),
+    )  # fmt: skip
 
 
 def upload(ask: Ask) -> Response:
@@ -142,39 +169,22 @@ def upload(ask: Ask) -> Response:
     name, data = ask.state.upload
     device = ask.device
     answers = {field.removeprefix("answer-"): values[0] for field, values in ask.form.items()}
-    return _work(ask, f"reading {name}", lambda: device.reading.file(name, data, answers))
+    said = sha256(data + repr(sorted(answers.items())).encode()).hexdigest()[:16]
+    return in_background(
+        ask, f"file-{said}", f"reading {name}",
+        lambda: _to_review(device.reading.file(name, data, answers)),
+    )  # fmt: skip
 
 
-def _work(ask: Ask, about_it: str, work: Callable[[], Any]) -> Response:
-    job = ask.device.job
-    if job is not None and job.is_running:
-        raise InputError(f"still {job.about}; wait until that is done")
-    ask.device.job = job = Job(about_it, work)
-    job.wait(_PATIENCE)
-    return working(ask)
+def _to_review(found: Import | int) -> Handler:
+    """What is to be asked about a file, or what was found in it."""
+    if isinstance(found, Import):
+        return partial(_questions, found=found)
+    return onward(f"/import/{found}")
 
 
-def working(ask: Ask) -> Response:
-    job = ask.device.job
-    if job is None:
-        return to("/sources")
-    if job.is_running:
-        return ask.page("working.html", job=job)
-    ask.device.job = None
-    if job.error is not None:
-        raise job.error
-    if isinstance(job.result, Import):
-        return ask.page("questions.html", found=job.result)
-    ask.state.upload = None
-    return to(f"/import/{job.result}")
-
-
-def progress(ask: Ask) -> Response:
-    """How far the work is, for the page's script; nothing once it is over."""
-    job = ask.device.job
-    if job is None or not job.is_running:
-        return Response(status_code=204)
-    return JSONResponse({"words": job.words, "done": job.done, "total": job.total})
+def _questions(ask: Ask, found: Import) -> Response:
+    return ask.page("questions.html", found=found)
 
 
 def review(ask: Ask) -> Response:
@@ -209,7 +219,7 @@ def keep(ask: Ask) -> Response:
             picks[_number(name.removeprefix("pick-"))] = None if value == "none" else value
     dropped = [_number(row) for row in ask.form.get("drop", [])]
     entered = device.history.keep(number, picks, dropped)
-    ask.say(f"{entered} new entries are in the history.")
+    ask.say(f"{entered} new {'entry is' if entered == 1 else 'entries are'} in the history.")
     waiting = any(b.id == number and b.waiting for b in device.history.batches())
     return to(f"/import/{number}" if waiting and picks else "/history")
 
@@ -240,6 +250,7 @@ def poster(ask: Ask) -> Response:
 
 
 def _number(text: str) -> int:
-    if not text.isdecimal():
-        raise InputError("that page is not there; go on from the history")
+    """A number in an address or a form, of a size that means something."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise InputError("there is no such page; go on from your history")
     return int(text)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
 
+from epicrec import wire
 from epicrec.client.choice import Choice, mechanisms
 from epicrec.client.learned import category_views, in_worlds, title_odds
 from epicrec.client.pages.history import about
+from epicrec.client.pages.working import in_background, onward
 from epicrec.client.promises import said
 from epicrec.client.releases import CHOSEN_MOMENT
 from epicrec.client.remote import RemoteError
 from epicrec.client.schedule import USUAL, next_moment, set_schedule
-from epicrec.client.web import Ask, to
+from epicrec.client.web import Ask, Handler, to
 from epicrec.errors import BudgetExceededError, InputError
 from epicrec.perturb import parse_level
 from epicrec.perturb.levels import LEVELS, PERTURBED
@@ -103,16 +107,18 @@ def draw(ask: Ask) -> Response:
 
 
 def send(ask: Ask) -> Response:
-    device = ask.device
-    try:
-        device.send(ask.path["id"])
-    except RemoteError as error:
-        ask.say(said("not sent", error=error))
-        return to("/preview")
-    if device.store.setting("schedule") is None:
-        set_schedule(device, USUAL if ask.field("weekly") else "never")
-    ask.say(said("sent"))
-    return to("/for-you")
+    device, identity, weekly = ask.device, ask.path["id"], bool(ask.field("weekly"))
+
+    def sending() -> Handler:
+        try:
+            device.send(identity)
+        except RemoteError as error:
+            return onward("/preview", said("not sent", error=error))
+        if device.store.setting("schedule") is None:
+            set_schedule(device, USUAL if weekly else "never")
+        return onward("/for-you", said("sent"))
+
+    return in_background(ask, f"send-{identity}", "sending", sending)
 
 
 def payload(ask: Ask) -> Response:
@@ -140,20 +146,28 @@ def ledger(ask: Ask) -> Response:
 
 
 def learned(ask: Ask) -> Response:
+    device = ask.device
+    name = device.account["user_id"] if device.account else ""
+    if "look" not in ask.query or not name:
+        return _learned(ask)
+
+    def looking() -> Handler:
+        with closing(device.accounts.dial()) as remote:
+            try:
+                return partial(_learned, held=remote.feedback(name))
+            except RemoteError as error:
+                return partial(_learned, problem=str(error))
+
+    return in_background(ask, "look", "asking the server", looking)
+
+
+def _learned(ask: Ask, held: list[wire.Feedback] | None = None, problem: str = "") -> Response:
     device, text = ask.device, ask.query.get("q", "").strip()[:200]
     sent = [stored for stored in device.releases.all() if stored.sent_at]
     items = device.history.items()
     watched = set(items)
     titles = [str(item) for item in device.reading.matcher.search(text, 12)] if text else items[:12]
-    held, problem = [], ""
-    if "look" in ask.query and device.account and device.account["user_id"]:
-        remote = device.accounts.dial()
-        try:
-            held = remote.feedback(device.account["user_id"])
-        except RemoteError as error:
-            problem = str(error)
-        finally:
-            remote.close()
+    rows = held or []
     return ask.page(
         "learned.html",
         q=text,
@@ -164,9 +178,9 @@ def learned(ask: Ask) -> Response:
         categories=category_views(
             device.catalogue, sent, items, dict(device.choice.levels(device.catalogue))
         ),
-        looked="look" in ask.query and bool(device.account and device.account["user_id"]),
+        looked=held is not None,
         account=device.account,
-        held=[(about(device, row.ItemId), row, row.ItemId in watched) for row in held],
-        missing=len(watched - {row.ItemId for row in held}),
+        held=[(about(device, row.ItemId), row, row.ItemId in watched) for row in rows],
+        missing=len(watched - {row.ItemId for row in rows}),
         problem=problem,
     )

@@ -7,20 +7,23 @@ import json
 import zipfile
 from contextlib import closing
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from starlette.responses import Response
 
+from epicrec.client.account import Account
 from epicrec.client.device import Device
 from epicrec.client.pages.history import about, known
+from epicrec.client.pages.working import in_background, onward
 from epicrec.client.promises import said
 from epicrec.client.releases import CHOSEN_MOMENT
-from epicrec.client.remote import UntrustedError, fingerprint, shown_certificate
-from epicrec.client.schedule import EVERY, USUAL, next_moment, set_schedule
+from epicrec.client.remote import RemoteError, UntrustedError, fingerprint, shown_certificate
+from epicrec.client.schedule import EVERY, USUAL, next_moment, next_try, set_schedule
 from epicrec.client.sources import Evidence, Viewing, write_own
-from epicrec.client.store import PLAIN
-from epicrec.client.vault import LEAST, Vault, WrongPassphraseError
-from epicrec.client.web import Ask, to
+from epicrec.client.store import PLAIN, set_aside
+from epicrec.client.vault import LEAST, DamagedError, Vault, WrongPassphraseError
+from epicrec.client.web import Ask, Handler, to
 from epicrec.errors import InputError
 
 _MORE = 60
@@ -32,13 +35,13 @@ def for_you(ask: Ask) -> Response:
     if category is not None and category not in device.catalogue.categories:
         raise InputError("the catalogue has no such category; go back to For you")
     compare = "compare" in ask.query
-    found = device.for_you(compare=compare, n=_MORE if category is not None else 12)
+    found = device.for_you(compare=compare, n=_MORE if category is not None else 12, wait=False)
     rows = [row for row in found.rows if category is None or row.category == category]
     shown = {card.item_id: about(device, card.item_id) for row in rows for card in row.cards}
     return ask.page(
         "for_you.html", found=found, rows=rows, films=shown, compare=compare, category=category,
         watched=len(device.history.items()), account=device.account,
-        listed=bool(device.published.listed),
+        listed=bool(device.published.listed), fetching=device.published.is_fetching,
         unwanted=[about(device, item) for item in device.shelf.unwanted()],
     )  # fmt: skip
 
@@ -52,8 +55,14 @@ def not_interested(ask: Ask) -> Response:
 
 
 def refresh(ask: Ask) -> Response:
-    ask.say(ask.device.refresh() or "Fetched what the server has for everybody.")
-    return to("/for-you")
+    device = ask.device
+
+    def fetching() -> Handler:
+        if device.refresh():
+            return onward("/for-you")  # which says what went wrong
+        return onward("/for-you", "Fetched what the server has for everybody.")
+
+    return in_background(ask, "fetch", "asking the server", fetching)
 
 
 # ---- the server ---------------------------------------------------------------------------
@@ -63,48 +72,73 @@ def server(ask: Ask) -> Response:
     return _server(ask)
 
 
-def _server(ask: Ask, url: str = "", shown: tuple[str, str] = ("", "")) -> Response:
+def _server(
+    ask: Ask, url: str = "", shown: tuple[str, str] = ("", ""), problem: str = ""
+) -> Response:
     plan = ask.device.store.setting("schedule")
     return ask.page(
-        "server.html", account=ask.device.account, url=url, pem=shown[0], fingerprint=shown[1],
-        every=list(EVERY), usual=USUAL, plan=plan, due=next_moment(plan),
-        chosen_moment=CHOSEN_MOMENT,
+        "server.html", 400 if problem else 200, account=ask.device.account, url=url, pem=shown[0],
+        fingerprint=shown[1], problem=problem, every=list(EVERY), usual=USUAL, plan=plan,
+        due=next_moment(plan), again=next_try(plan), chosen_moment=CHOSEN_MOMENT,
     )  # fmt: skip
 
 
 def use_server(ask: Ask) -> Response:
-    """Try the server; where nobody vouches for it, ask whether to trust what it shows.
+    """Try the server, and use it if it answers; where nobody vouches for it, ask whether to trust
+    what it shows.
 
     One that was trusted before and shows another certificate is refused, unless the person says in
     so many words that they trust the new one.
     """
     device, url, pem = ask.device, ask.field("url"), ask.field("certificate")
+    try:
+        account = device.accounts.at(url, pem)
+    except InputError as error:
+        return _server(ask, url, problem=str(error))
     before = device.accounts.known(url)
     used = before is not None and bool(before["certificate"] or before["user_id"])
     if used and pem and ask.field("compared") != "yes":
         raise InputError("compare the two fingerprints and tick the box; nothing was changed")
-    device.use_server(url, pem)
-    return _tried(ask, url, used)
+
+    def trying() -> Handler:
+        refusal = _refusal(device, account, used)
+        if refusal is not None:
+            return refusal
+        device.use_server(url, pem)
+        return onward("/server", "The server answers and is trusted. It is used from now on.")
+
+    return in_background(ask, f"try-{url}-{bool(pem)}", f"asking {account['url']}", trying)
 
 
 def certificate(ask: Ask) -> Response:
     """Whether the chosen server still shows what was trusted."""
-    return _tried(ask, ask.device.accounts.chosen()["url"], True)
+    device, account = ask.device, ask.device.accounts.chosen()
+    answers = "The server answers, and its certificate is trusted."
+    return in_background(
+        ask, "certificate", f"asking {account['url']}",
+        lambda: _refusal(device, account, True) or onward("/server", answers),
+    )  # fmt: skip
 
 
-def _tried(ask: Ask, url: str, used: bool) -> Response:
-    with closing(ask.device.accounts.dial()) as remote:
+def _refusal(device: Device, account: Account, used: bool) -> Handler | None:
+    """The page that says why a server cannot be used as it is, or None: it can."""
+    url, trusted = account["url"], account["certificate"]
+    with closing(device.accounts.dial(account)) as remote:
         try:
             remote.model_info()
         except UntrustedError:
             pem, new = shown_certificate(url)
             if not used:
-                return _server(ask, url, (pem, new))
-            trusted = ask.device.accounts.chosen()["certificate"]
+                return partial(_server, url=url, shown=(pem, new))
             old = fingerprint(trusted) if trusted else ""
-            return ask.page("certificate.html", 409, url=url, old=old, new=new, pem=pem)
-    ask.say("The server answers, and its certificate is trusted.")
-    return to("/server")
+            return partial(_changed, url=url, old=old, new=new, pem=pem)
+        except RemoteError as error:
+            return partial(_server, url=url, problem=f"{error}. Nothing was changed")
+    return None
+
+
+def _changed(ask: Ask, **shown: str) -> Response:
+    return ask.page("certificate.html", 409, **shown)
 
 
 def schedule(ask: Ask) -> Response:
@@ -165,33 +199,42 @@ def export_sealed(ask: Ask) -> Response:
 
 
 def forget_there(ask: Ask) -> Response:
-    _forget_there(ask)
-    return to("/data")
+    device = ask.device
+
+    def forgetting() -> Handler:
+        _forget_there(device)
+        return onward("/data", said("deleted there"))
+
+    return in_background(ask, "forget", "asking the server to delete", forgetting)
 
 
-def _forget_there(ask: Ask) -> None:
+def _forget_there(device: Device) -> None:
     """Nothing is scheduled afterwards: the next release would have the server make a new name."""
-    ask.device.accounts.forget()
-    set_schedule(ask.device, "never")
-    ask.say(said("deleted there"))
+    device.accounts.forget()
+    set_schedule(device, "never")
 
 
 def erase(ask: Ask) -> Response:
     """Delete here; with `there`, first on the servers, and only if they confirm it."""
-    device = ask.device
+    device, there, ledger = ask.device, bool(ask.field("there")), bool(ask.field("ledger"))
     if ask.field("sure") != "yes":
         raise InputError("tick the box to say that you are sure; nothing was deleted")
-    if ask.field("there"):
-        _forget_there(ask)
-    servers, spent = _servers(device), device.ledger.total().get("item")
-    ledger = bool(ask.field("ledger"))
-    device.erase(ledger=ledger)
-    ask.say(said("deleted here"))
-    if spent is not None:
-        ask.say(said("ledger gone" if ledger else "ledger kept", epsilon=f"{spent.epsilon:.3g}"))
-    if servers:
-        ask.say(said("still there", servers=servers))
-    return to("/")
+
+    def erasing() -> Handler:
+        if there:
+            _forget_there(device)
+        servers, spent = _servers(device), device.ledger.total().get("item")
+        device.erase(ledger=ledger)
+        told = [said("deleted there")] if there else []
+        told.append(said("deleted here"))
+        if spent is not None:
+            epsilon = f"{spent.epsilon:.3g}"
+            told.append(said("ledger gone" if ledger else "ledger kept", epsilon=epsilon))
+        if servers:
+            told.append(said("still there", servers=servers))
+        return onward("/", *told)
+
+    return in_background(ask, "erase", "deleting", erasing)
 
 
 def _new_passphrase(ask: Ask) -> str:
@@ -221,6 +264,21 @@ def unlock(ask: Ask) -> Response:
             ask.state.device = ask.state.open_device(ask.field("passphrase"))
     except WrongPassphraseError:
         return ask.page("unlock.html", 403, wrong=True)
+    except DamagedError as error:
+        ask.state.damage = error
+        raise
+    return to("/")
+
+
+def begin_anew(ask: Ask) -> Response:
+    """Where the store cannot be read: put it aside, and begin with an empty one."""
+    state = ask.state
+    if not isinstance(state.damage, DamagedError) or state.folder is None:
+        return to("/")
+    aside = set_aside(state.folder)
+    state.damage = None
+    state.device = state.open_device(None)
+    ask.say(f"The damaged file is in {aside} now. Your history begins anew; the ledger is kept.")
     return to("/")
 
 

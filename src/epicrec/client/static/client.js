@@ -19,8 +19,8 @@ const working = document.getElementById("working");
 if (working) {
   const bar = working.querySelector("progress");
   const look = async () => {
-    const answer = await fetch(working.dataset.live, { credentials: "same-origin" });
-    if (answer.status !== 200) return location.assign("/working");
+    const answer = await fetch(`${working.dataset.live}/progress`, { credentials: "same-origin" });
+    if (answer.status !== 200) return location.replace(working.dataset.live);
     const { words, done, total } = await answer.json();
     working.querySelector("p").textContent = words;
     if (total) Object.assign(bar, { max: total, value: done });

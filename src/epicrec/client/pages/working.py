@@ -1,0 +1,63 @@
+"""Pages of what takes longer than a page should: a file, a browser, a server that is slow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.responses import JSONResponse, Response
+
+from epicrec.client.job import Job
+from epicrec.client.web import Ask, Handler, to
+
+PATIENCE = 1.5
+"""Seconds before the page of progress is shown."""
+_KEPT = 8
+
+
+def in_background(ask: Ask, name: str, about: str, work: Callable[[], Handler]) -> Response:
+    """Do something, and go on to the page it returns. Two presses of one button, in one tab or
+    two, are one job: `name` says which button, and what it is about."""
+    jobs = ask.state.jobs
+    name = "".join(c for c in name if c.isascii() and (c.isalnum() or c == "-"))
+    if name not in jobs or not jobs[name].is_running:
+        jobs.pop(name, None)
+        jobs[name] = Job(about, work)
+        for old in [key for key, job in jobs.items() if not job.is_running][:-_KEPT]:
+            del jobs[old]
+    jobs[name].wait(PATIENCE)
+    return _shown(ask, name)
+
+
+def onward(path: str, *sayings: str) -> Handler:
+    """On to another page, which says so."""
+
+    def go(ask: Ask) -> Response:
+        for text in sayings:
+            ask.say(text)
+        return to(path)
+
+    return go
+
+
+def working(ask: Ask) -> Response:
+    return _shown(ask, ask.path["job"])
+
+
+def _shown(ask: Ask, name: str) -> Response:
+    job = ask.state.jobs.get(name)
+    if job is None:
+        return to("/")
+    if job.is_running:
+        return ask.page("working.html", job=job, address=f"/working/{name}")
+    if job.error is not None:
+        raise job.error
+    following: Handler = job.result
+    return following(ask)
+
+
+def progress(ask: Ask) -> Response:
+    """How far the work is, for the page's script; nothing once it is over."""
+    job = ask.state.jobs.get(ask.path["job"])
+    if job is None or not job.is_running:
+        return Response(status_code=204)
+    return JSONResponse({"words": job.words, "done": job.done, "total": job.total})
