@@ -14,7 +14,8 @@ from epicrec.errors import InputError
 
 EVERY_PAGE = (
     "/", "/history", "/sources", "/extension", "/privacy", "/preview", "/for-you",
-    "/for-you/Comedy", "/learned", "/learned?q=alien", "/learned?look=1", "/ledger", "/server",
+    "/browse", "/browse?genre=Comedy", "/watchlist", "/film/heat-1995",
+    "/learned", "/learned?q=alien", "/learned?look=1", "/ledger", "/server",
     "/data", "/history?q=alien",
 )  # fmt: skip
 
@@ -37,7 +38,7 @@ def test_three_clicks_from_the_start_to_recommendations(pages: Pages, publishing
     sent = pages.http.post(f"/release/{stored.id}/send")
     assert sent.url.path == "/for-you"
     assert "Ranked on this device" in sent.text
-    assert sent.text.count('<li class="film">') > 50
+    assert sent.text.count('<li class="film"') > 50
     held = [row.ItemId for row in publishing.held(pages.device)]
     assert sorted(held) == sorted(row["ItemId"] for row in json.loads(stored.payload))
     name = (pages.device.account or {})["user_id"].encode()

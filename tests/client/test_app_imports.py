@@ -90,9 +90,9 @@ def test_files_that_cannot_be_read(alone: Pages, name: str, content: str) -> Non
 def test_by_hand(alone: Pages) -> None:
     found = alone.http.get("/history", params={"q": "seven samurai"})
     assert 'value="seven-samurai-1954"' in found.text
-    alone.http.post("/history/add", data={"item_id": "seven-samurai-1954"})
+    alone.http.post("/film", data={"item_id": "seven-samurai-1954", "act": "seen"})
     assert alone.device.history.items() == ["seven-samurai-1954"]
-    assert alone.http.post("/history/add", data={"item_id": "nothing"}).status_code == 400
+    assert alone.http.post("/film", data={"item_id": "nothing", "act": "seen"}).status_code == 400
     fixed = alone.http.post(
         "/history/fix", data={"item_id": "seven-samurai-1954", "right": "alien-1979"}
     )
@@ -103,7 +103,7 @@ def test_by_hand(alone: Pages) -> None:
 
 
 def test_what_counts_is_chosen(alone: Pages) -> None:
-    alone.http.post("/history/add", data={"item_id": "alien-1979"})
+    alone.http.post("/film", data={"item_id": "alien-1979", "act": "seen"})
     alone.http.post("/history/evidence", data={"evidence": "looked up"})
     assert alone.device.history.items() == []
     assert "does not count" in alone.http.get("/history").text

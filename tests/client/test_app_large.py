@@ -22,7 +22,8 @@ from epicrec.data import Catalogue, Ratings
 FILMS = 4_000
 PATHS = (
     "/", "/history", "/history?page=5", "/history?q=film+711", "/sources", "/privacy", "/preview",
-    "/for-you", "/for-you/G7", "/learned", "/learned?q=film+12", "/ledger", "/server", "/data",
+    "/for-you", "/browse?genre=G7", "/film/film-00007",
+    "/learned", "/learned?q=film+12", "/ledger", "/server", "/data",
 )  # fmt: skip
 
 
@@ -139,13 +140,13 @@ def test_rows_are_ranked_anew_only_after_a_change(
     large: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranked: list[int] = []
-    rows_of = for_you.rows_of
+    scored = for_you.model_scores
 
     def counting(*given: Any, **named: Any) -> Any:
         ranked.append(1)
-        return rows_of(*given, **named)
+        return scored(*given, **named)
 
-    monkeypatch.setattr(for_you, "rows_of", counting)
+    monkeypatch.setattr(for_you, "model_scores", counting)
     large.device.shelf.not_interested("film-03990")
     for _ in range(3):
         assert large.http.get("/for-you").status_code == 200

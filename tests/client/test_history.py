@@ -10,7 +10,7 @@ import pytest
 
 from epicrec.client.history import History
 from epicrec.client.matching import Matcher
-from epicrec.client.sources import Viewing
+from epicrec.client.sources import Evidence, Viewing
 from epicrec.client.store import Store
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
@@ -73,7 +73,7 @@ def test_by_hand_only_what_is_new_is_counted_and_kept_as_a_batch(history: Histor
     assert history.add(["heat-1995"]) == 1
     assert history.add(["heat-1995", "dune-2021", "dune-1984"]) == 2
     assert history.add(["dune-2021"]) == 0
-    assert [batch.films for batch in history.batches()] == [2, 1]
+    assert [batch.films for batch in history.batches()] == [3], "one for each day"
 
 
 def test_a_browser_is_read_from_where_it_was_left_until_that_is_undone(history: History) -> None:
@@ -92,3 +92,16 @@ def test_films_come_newest_first(history: History) -> None:
     assert [item for item, _ in history.newest()] == [f"film-{k}" for k in reversed(range(205))]
     assert len(history.films()) == 205
     assert [film.item_id for film in history.films(["film-7", "none"])] == ["film-7"]
+
+
+def test_nothing_is_asked_twice(history: History) -> None:
+    """An answer holds for all lines that ask the same, also in another import that waits."""
+    other = draft(history, Viewing("Dune", "other"))
+    history.keep(other, {})
+    both = draft(history, Viewing("Dune", "mine"), Viewing("Dune", "mine", Evidence.RATED))
+    lines = history.drafts(both)
+    assert len({line.key for line in lines}) == 1
+    assert history.keep(both, {lines[0].row: "dune-2021"}) == 3
+    assert history.drafts(both) == history.drafts(other) == []
+    assert history.items() == ["dune-2021"]
+    assert {v["source"] for v in history.viewings()} == {"mine", "other"}

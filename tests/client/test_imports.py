@@ -49,7 +49,7 @@ class TestNetflixShort:
             # the year comes first only where it has four figures
             (["24/5/12"], datetime(2012, 5, 24, tzinfo=UTC)),
             # there was nothing to stream before 2007
-            (["5/6/2007", "6/5/2007", "13/12/2006"], None),
+            (["5/6/2007", "6/5/2007", "13/12/2006"], datetime(2007, 6, 5, tzinfo=UTC)),
             (["31/1/2007", "1/1/2007"], datetime(2007, 1, 31, tzinfo=UTC)),
             # a date that is none in any order leaves the titles without days
             (["5/31/24", "31/5/24"], None),
@@ -208,13 +208,11 @@ class TestTrakt:
         )  # fmt: skip
         found = recognise("export.zip", data)
         assert found.kind == "Trakt export"
-        (heat,) = found.viewings
+        heat, fargo = found.viewings
+        assert (fargo.title, fargo.series) == ("Fargo", "Fargo"), "an episode is of its series"
         assert (heat.year, heat.imdb_id, heat.tmdb_id, heat.rating) == (1995, "tt1", "7", 4.5)
         assert heat.watched_at == datetime(2024, 6, 1, 20, tzinfo=UTC)
-        assert found.dropped == {
-            "series and episodes": 1,
-            "only wanted or collected, not watched": 1,
-        }
+        assert found.dropped == {"only wanted or collected, not watched": 1}
 
     def test_one_file_and_odd_values(self) -> None:
         odd = [movie("Heat", None, last_watched_at=None, plays=3), movie("  ", watched_at="x"), 5,
@@ -236,10 +234,11 @@ def test_imdb_ratings_go_by_number_and_known_types() -> None:
         + "tt0089881,,2024-05-01,Ran,Ran,https://x,Movie,8.2,160,1985,War,1,,\n"
         + "co0000001,8,2024-05-01,What,What,https://x,Movie,8.2,160,1985,War,1,,\n",
     )
-    (heat,) = found.viewings
+    heat, fargo = found.viewings
     assert (heat.imdb_id, heat.rating, heat.year) == ("tt0113277", 4.5, 1995)
+    assert (heat.series, fargo.series) == ("", "Fargo")
     assert heat.evidence is Evidence.RATED
-    assert sum((found.dropped or {}).values()) == 3
+    assert sum((found.dropped or {}).values()) == 2
     titles = read(
         "ratings.csv",
         header
@@ -284,17 +283,96 @@ class TestOwn:
         ]
 
     @pytest.mark.parametrize(
-        ("line", "message"),
+        ("line", "message", "read_of_it"),
         [
-            ("Heat,soon,,,,,x", "line 2: 'soon' is no year"),
-            ("Heat,1995,,,,9,x", "line 2: '9' is no rating"),
-            ("Heat,1995,,,yesterday,,x", "line 2: 'yesterday' is no watched_at"),
-            (",1995,,,,,x", "line 2 has no title"),
+            ("Heat,soon,,,,,x", "line 3: 'soon' is no year; read without it", ["Heat"]),
+            ("Heat,1995,,,,9,x", "line 3: '9' is no rating; read without it", ["Heat"]),
+            ("Heat,1995,,,yesterday,,x", "line 3: 'yesterday' is no watched_at; read without it",
+             ["Heat"]),
+            (",1995,,,,,x", "line 3: it has no title", []),
         ],
+    )  # fmt: skip
+    def test_bad_lines_are_listed_and_the_others_read(
+        self, line: str, message: str, read_of_it: list[str]
+    ) -> None:
+        head = "title,year,imdb_id,tmdb_id,watched_at,rating,source\n"
+        found = read("x.csv", f"{head}Ran,1985,,,,,x\n{line}\nAlien,1979,,,,,x\n")
+        assert [v.title for v in found.viewings] == ["Ran", *read_of_it, "Alien"]
+        assert found.unread == (message,)
+
+
+class TestLists:
+    """Any CSV with titles."""
+
+    @pytest.mark.parametrize(
+        "text",
+        ["title,year\nHeat,1995\n", "Titel;Jahr\nHeat;1995\n", "Name,Year\nHeat,1995\n",
+         "Film\tYear\tStars\nHeat\t1995\t\n", "\ufeffTítulo,Año\nHeat,1995\n"],
+    )  # fmt: skip
+    def test_titles_and_years(self, text: str) -> None:
+        found = read("mine.csv", text)
+        assert found.kind == "List of films"
+        assert [(v.title, v.year) for v in found.viewings] == [("Heat", 1995)]
+
+    def test_stars_of_five_or_ten(self) -> None:
+        five = read("x.csv", "title,year,rating\nHeat,1995,4\nRan,1985,3.5\n")
+        ten = read("x.csv", "title,year,rating\nHeat,1995,8\nRan,1985,7\n")
+        assert [v.rating for v in five.viewings] == [v.rating for v in ten.viewings] == [4, 3.5]
+
+    def test_names_of_people_are_no_films(self) -> None:
+        with pytest.raises(InputError, match="none of the files"):
+            read("x.csv", "name,phone\nAnna,123\n")
+
+
+class TestPrimeVideo:
+    def test_the_accounts_own_history(self) -> None:
+        text = (
+            "Playback Hour,Title,Marketplace,Device Type\n"
+            "2024-05-31T20:00:00Z,Heat,Amazon.de,TV\n"
+            "2024-05-30T20:00:00Z,The Boys - Season 3,Amazon.de,TV\n,,,\n"
+        )
+        found = read("Digital.PrimeVideo.ViewingHistory.csv", text)
+        assert found.kind == "Prime Video history"
+        assert [(v.title, v.series) for v in found.viewings] == [("Heat", ""), ("The Boys",) * 2]
+        assert found.viewings[0].watched_at == datetime(2024, 5, 31, 20, tzinfo=UTC)
+
+    @pytest.mark.parametrize(
+        "head", ["Date Watched,Type,Title,Episode Title", "Datum angesehen,Typ,Titel,Folge"]
     )
-    def test_bad_lines_are_named(self, line: str, message: str) -> None:
-        with pytest.raises(InputError, match=message):
-            read("x.csv", f"title,year,imdb_id,tmdb_id,watched_at,rating,source\n{line}\n")
+    def test_the_exporter_in_the_accounts_language(self, head: str) -> None:
+        text = f"{head}\n2024-05-31,Film,Heat,\n2024-05-30,Serie,Fargo: Staffel 2,Warten\n"
+        found = read("watch-history.csv", text)
+        assert [(v.title, v.series) for v in found.viewings] == [("Heat", ""), ("Fargo", "Fargo")]
+
+
+class TestForgiving:
+    def test_one_bad_day_costs_one_day(self) -> None:
+        lines = "".join(f'"Film {k}","{k % 28 + 1}.12.23"\n' for k in range(40))
+        found = read("x.csv", f'Titel,Datum\n"Heat","99.99.99"\n"Ran","gestern"\n{lines}')
+        assert found.kind == "Netflix viewing history"
+        assert not found.questions
+        assert [v.watched_at is None for v in found.viewings[:3]] == [True, True, False]
+        assert len(found.viewings) == 42
+        assert [text.partition(":")[0] for text in found.unread] == ["line 2", "line 3"]
+
+    def test_thumbs_of_an_account(self) -> None:
+        packed = io.BytesIO()
+        thumbs = (
+            "Profile Name,Title Name,Rating Type,Star Value,Thumbs Value,Device Model,"
+            "Event Utc Ts,Region View Date\nAnna,Heat,thumb,0,1,TV,2024-05-31,\n"
+            "Anna,Ran,thumb,0,3,TV,2024-05-31,\nBo,Up,thumb,0,1,TV,2024-05-31,\n"
+        )
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("CONTENT_INTERACTION/Ratings.csv", thumbs)
+            archive.writestr(
+                "CONTENT_INTERACTION/ViewingActivity.csv",
+                FULL + "".join(
+                    f"Anna,2024-05-31 20:15:00,01:10:00,,{title},,TV,1,1,DE\n"
+                    for title in ("Heat", "Ran", "Up")
+                ),
+            )  # fmt: skip
+        found = recognise("netflix.zip", packed.getvalue())
+        assert {v.title: v.rating for v in found.viewings} == {"Heat": 1.0, "Ran": 5.0, "Up": None}
 
 
 class TestUnsafeFiles:

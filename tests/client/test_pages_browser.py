@@ -36,7 +36,7 @@ if CHROMIUM is None:
 SCREENSHOTS = Path(os.environ.get("EPICREC_SCREENSHOTS", "out/screenshots"))
 EVERY_PAGE = (
     "", "history", "history?q=star", "sources", "extension", "privacy", "preview", "for-you",
-    "for-you/Comedy", "learned", "ledger", "server", "data",
+    "browse?genre=Comedy", "watchlist", "film/heat-1995", "learned", "ledger", "server", "data",
 )  # fmt: skip
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -204,8 +204,9 @@ def test_everything_works_without_script(pages: Pages, chromium: Any) -> None:
     press(page, "Send this to")
     page.wait_for_url("**/for-you")
     assert page.locator(".film").count() > 50
-    page.get_by_text("Why this").first.click()
-    press(page, "Not interested")
+    page.locator("#row-3").get_by_role("button", name="Not interested").first.click()
+    assert page.url.endswith("/for-you#row-3"), "no jump to the top"
+    assert page.evaluate("scrollY") > 300
     assert len(pages.device.shelf.unwanted()) == 1
     page.goto(f"{pages.url}/sources")
     page.set_input_files("#file", {
@@ -216,6 +217,41 @@ def test_everything_works_without_script(pages: Pages, chromium: Any) -> None:
     press(page, "Keep these in my history")
     assert "blade-runner-1982" in pages.device.history.items()
     context.close()
+
+
+def test_what_is_said_about_a_film_is_said_in_place(pages: Pages, chromium: Any) -> None:
+    page = chromium.new_page()
+    enter(page, pages)
+    press(page, "Try with an example history")
+    page.goto(f"{pages.url}/for-you")
+    third = page.locator("#row-3 .film").first
+    third.scroll_into_view_if_needed()
+    before = page.evaluate("scrollY")
+    third.get_by_role("button", name="Not interested").click()
+    third.get_by_text("Noted, on this device only.").wait_for()
+    assert page.evaluate("scrollY") == before
+    second = page.locator("#row-1 .film").nth(1)
+    second.get_by_role("button", name="I liked it").click()
+    second.get_by_text("Your stars are saved.").wait_for()
+    assert len(pages.device.shelf.unwanted()) == 1
+    assert 4.0 in pages.device.history.ratings().values()
+    page.close()
+
+
+def test_a_films_page_asks_nobody(pages: Pages, chromium: Any) -> None:
+    page = chromium.new_page()
+    enter(page, pages)
+    asked: list[str] = []
+    page.context.on("request", lambda request: asked.append(urlsplit(request.url).netloc))
+    page.goto(f"{pages.url}/film/alien-1979")
+    page.wait_for_load_state("networkidle")
+    page.get_by_role("link", name="IMDb").hover()
+    page.wait_for_timeout(300)
+    assert set(asked) == {urlsplit(pages.url).netloc}
+    page.get_by_role("button", name="4 of 5 stars").click()
+    page.get_by_text("4 of 5", exact=True).wait_for()
+    assert pages.device.history.ratings()["alien-1979"] == 4
+    page.context.close()
 
 
 def test_keyboard_alone(pages: Pages, chromium: Any) -> None:

@@ -26,7 +26,8 @@ from epicrec.client import promises
 from epicrec.client.choice import Choice
 from epicrec.client.device import Device
 from epicrec.client.learned import in_worlds
-from epicrec.client.pages import history, privacy, results
+from epicrec.client.pages import films as film_pages
+from epicrec.client.pages import history, privacy, settings
 from epicrec.client.promises import PROMISES
 from epicrec.client.releases import Stored
 from epicrec.client.remote import ChangedError, Remote, RemoteError
@@ -61,7 +62,7 @@ class Round:
         for page, given in pages:
             form = {key: [value] for key, value in given.items()}
             files = [("own.csv", CSV)] if page is history.upload else []
-            path = {"id": given["id"]} if "id" in given else {}
+            path = {name: given[name] for name in ("id", "item_id") if name in given}
             answer = page(Ask(said, path, dict(given), form, files))
             self.device.published.settle()
             self.shown[name] = self.shown.get(name, "") + bytes(answer.body).decode(
@@ -91,7 +92,8 @@ class Round:
 LOOKING = [
     (history.start, {}), (history.history, {}), (history.sources, {}), (privacy.privacy, {}),
     (privacy.preview, {}), (privacy.learned, {"look": "1"}), (privacy.ledger, {}),
-    (results.server, {}), (results.data, {}), (results.for_you, {}),
+    (settings.server, {}), (settings.data, {}), (film_pages.for_you, {}), (film_pages.browse, {}),
+    (film_pages.watchlist, {}),
 ]  # fmt: skip
 
 
@@ -111,7 +113,7 @@ def told(
             device.choose(Choice(overall=NO))
             now.step("fresh", (history.example, {}), (history.upload, {}), *LOOKING)
             set_schedule(device, "weekly")
-            now.step("fetching at no release", (results.refresh, {}))
+            now.step("fetching at no release", (film_pages.refresh, {}))
             device.store.set(schedule=None)
             device.choose(Choice())
             now.step("drawing", (privacy.draw, {}), *LOOKING)
@@ -129,7 +131,8 @@ def told(
             now.kept["at the server"] = arrived
             now.kept["sent"], now.kept["name"] = device.releases.get(stored.id), device.account
             now.step("looking", *LOOKING)
-            now.step("not interested", (results.not_interested, {"item_id": "heat-1995"}))
+            now.step("not interested", (film_pages.mark, {"item_id": "heat-1995", "act": "no"}))
+            now.step("a film", (film_pages.film, {"item_id": "alien-1979"}))
             now.step("nothing new", (privacy.draw, {}))
             now.kept["empty"] = device.releases.unsent()[0]
             device.set_limit(0.01)
@@ -143,7 +146,7 @@ def told(
             run_due(device, due)
             now.steps["scheduled"] = list(served.seen)
             device.choose(Choice(overall=NO))
-            now.step("keeping again", (results.refresh, {}), *LOOKING)
+            now.step("keeping again", (film_pages.refresh, {}), *LOOKING)
             device.choose(Choice(overall=ALL, exceptions={"Horror": NO}))
             now.kept["clear"] = device.draw()
             now.kept["horror"] = {
@@ -155,10 +158,10 @@ def told(
             device.choose(Choice(mechanism="d2p"))
             now.kept["d2p"] = device.draw()
             now.kept["copy"] = device.store.copy()
-            now.step("deleting there", (results.forget_there, {}))
+            now.step("deleting there", (settings.forget_there, {}))
             now.kept["held after"] = served.rows_of(dict(now.kept["name"]))
             now.kept["plan after"] = device.store.setting("schedule")
-            now.step("looking nameless", (results.refresh, {}), *LOOKING)
+            now.step("looking nameless", (film_pages.refresh, {}), *LOOKING)
             device.choose(Choice())
             (waiting, *_) = device.releases.unsent()
             device.accounts.registered()
@@ -168,12 +171,12 @@ def told(
             now.kept["lost"], now.kept["repeated"] = lost_and_repeated(now)
             now.kept["second name"] = dict(device.account or {})
             now.kept["spent"] = device.ledger.total()["item"].epsilon
-            now.step("deleting here", (results.erase, {"sure": "yes"}))
+            now.step("deleting here", (settings.erase, {"sure": "yes"}))
             now.kept["still held"] = served.rows_of(now.kept["second name"])
             now.kept["ledger after"] = device.ledger.total()["item"].epsilon
             now.kept["films after"] = device.history.count()
             now.step("after", *LOOKING)
-            now.step("deleting the ledger", (results.erase, {"sure": "yes", "ledger": "yes"}))
+            now.step("deleting the ledger", (settings.erase, {"sure": "yes", "ledger": "yes"}))
             now.kept["ledger gone"] = device.ledger.entries()
             yield now
 
@@ -339,6 +342,15 @@ def revoked_for_good(told: Round) -> bool:
         return heard is None and key.encode() not in device.store.copy()
 
 
+def links_wait(told: Round) -> bool:
+    """A film's page asks for nothing, and names other sites only in links; that a browser follows
+    none by itself is for `test_a_films_page_asks_nobody`."""
+    page = told.shown["a film"]
+    outside = re.findall(r"<[^>]*https?://(?!www\.w3)[^>]*>", page)
+    named = all(tag.startswith("<a ") and "noreferrer" in tag for tag in outside)
+    return nothing_asked("a film")(told) and len(outside) == 3 and named and "Alien" in page
+
+
 CHECKS: dict[str, Callable[[Round], bool]] = {
     "A browser is paired by a code that you see here and enter "
     "there. It then tells this program, and nobody else, of films "
@@ -364,6 +376,8 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
         no_film_in(told, "fresh") and told.paths("fresh") <= MODEL
     ),
     "noted, on this device only.": nothing_asked("not interested"),
+    "Nothing is asked of these sites before you press one. Then "
+    "that site sees which film you look up.": links_wait,
     "nothing is sent; under your name the server is asked for "
     "nothing, unless you have it show or delete what it holds": kept_to_oneself,
     "films drawn at random are sent whose categories add up to "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,30 @@ import pytest
 from client.conftest import Served
 from epicrec.client.catalogues import with_text_ids
 from epicrec.client.device import Device
-from epicrec.client.ranking import best, blended_scores, model_scores, popularity_of, rows_of
+from epicrec.client.ranking import (
+    Row,
+    best,
+    blended_scores,
+    model_scores,
+    popularity_of,
+    well_liked,
+)
+from epicrec.client.rows import Rows, positions
 from epicrec.data import Catalogue, Ratings
-from epicrec.models import model_class
+from epicrec.models import Recommender, model_class
+
+
+def rows_of(
+    films: Catalogue, scores: Any, items: list[str], unwanted: list[str] | None = None, *,
+    liked: list[str] | None = None, loved: list[str] | None = None,
+    model: Recommender | None = None, n: int = 12,
+) -> list[Row]:  # fmt: skip
+    """Rows for who watched `items` and, unless told, liked all of them."""
+    places = [
+        positions(films, given)
+        for given in (items, items if liked is None else liked, loved or [], unwanted or [])
+    ]
+    return Rows(films, scores, *places, model=model, n=n).all()
 
 
 def test_on_device_scores_are_the_models_own(films: Catalogue, viewers: Ratings) -> None:
@@ -55,11 +77,72 @@ def test_rows_hide_the_watched_and_the_unwanted(films: Catalogue) -> None:
     shown = {card.item_id for row in rows for card in row.cards}
     assert not shown & {*items, *unwanted}
     assert rows[0].category is None
-    assert {row.category for row in rows[1:]} == set(films.categories)
-    for row in rows[1:]:
+    named = [row for row in rows if row.category]
+    assert named
+    for row in named:
         for card in row.cards:
             at = int(films.positions([card.item_id])[0])
             assert row.category in films.categories_of(at)
+
+
+def test_no_film_is_in_two_rows(films: Catalogue, viewers: Ratings) -> None:
+    model = model_class("svd")(feedback="implicit", factors=20).fit(viewers)
+    for k in range(5):
+        items = [str(i) for i in viewers.item_ids[viewers.items[viewers.users == k]]]
+        rows = rows_of(films, model_scores(model, films, items, {}), items, model=model)
+        shown = [card.item_id for row in rows for card in row.cards]
+        assert len(shown) == len(set(shown))
+        assert len(rows) >= 6
+        assert all(len(row.cards) >= 6 for row in rows)
+
+
+def test_there_are_rows_of_every_kind(films: Catalogue, viewers: Ratings) -> None:
+    model = model_class("svd")(feedback="implicit", factors=20).fit(viewers)
+    items = ["heat-1995", "pulp-fiction-1994", "fargo-1996", "alien-1979", "toy-story-1995"]
+    rows = rows_of(
+        films, model_scores(model, films, items, {}), items, loved=["heat-1995"], model=model
+    )
+    titles = [row.title for row in rows]
+    assert titles[0] == "The best for you"
+    assert "Because you liked Heat" in titles
+    assert any(title.startswith("Because you watched ") for title in titles)
+    assert "From the 1990s" in titles
+    assert "Hidden gems" in titles
+    assert titles[-1].startswith("Something different: ")
+    by_title = {row.title: films.positions([c.item_id for c in row.cards]) for row in rows}
+    assert set(films.years[by_title["From the 1990s"]] // 10) == {199}
+    assert films.popularity is not None
+    median = np.median(films.popularity)
+    assert (films.popularity[by_title["Hidden gems"]] < median).all()
+    usual = {row.category for row in rows if row.category}
+    different = {c for k in by_title[titles[-1]] for c in films.categories_of(int(k))}
+    assert not usual & different
+
+
+def test_films_like_one_are_those_it_speaks_for(films: Catalogue, viewers: Ratings) -> None:
+    """The row of a film has what its part in the score is greatest for, of what is left."""
+    model = model_class("svd")(feedback="implicit", factors=20).fit(viewers)
+    scores = model_scores(model, films, ["heat-1995"], {})
+    rows = rows_of(films, scores, ["heat-1995"], model=model)
+    (row,) = [row for row in rows if row.title == "Because you watched Heat"]
+    assert all("Heat" in card.why for card in row.cards)
+
+
+def test_what_was_rated_low_is_cited_nowhere(films: Catalogue, viewers: Ratings) -> None:
+    model = model_class("svd")(feedback="implicit", factors=20).fit(viewers)
+    items = [str(i) for i in films.item_ids[:40]]
+    low = {films.title_of(i) for i in items[:20]} - {films.title_of(i) for i in items[20:]}
+    for used in (model, None):
+        rows = rows_of(
+            films, model_scores(model, films, items, {}), items, liked=items[20:], model=used
+        )
+        assert not {title for row in rows for card in row.cards for title in card.why} & low
+        assert not [row.title for row in rows if row.title.split(" ", 3)[-1] in low]
+
+
+def test_low_stars_are_below_three() -> None:
+    stars = {"a": 2.9, "b": 3.0, "c": 0.5, "d": 5.0}
+    assert well_liked(["a", "b", "c", "d", "unrated"], stars) == ["b", "d", "unrated"]
 
 
 def test_rows_come_in_the_order_of_what_was_watched(films: Catalogue) -> None:
@@ -67,7 +150,7 @@ def test_rows_come_in_the_order_of_what_was_watched(films: Catalogue) -> None:
                if films.categories_of(i) == ("Western",)][:5]  # fmt: skip
     assert western
     rows = rows_of(films, popularity_of(films), western)
-    assert rows[1].category == "Western"
+    assert next(row.category for row in rows if row.category) == "Western"
 
 
 def test_reasons_name_watched_films(films: Catalogue, viewers: Ratings) -> None:

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from epicrec.client.door import Door
-from epicrec.client.pages import extension, history, privacy, results, working
+from epicrec.client.pages import extension, films, history, privacy, settings, working
 from epicrec.client.schedule import Clock
 from epicrec.client.security import FOR_EXTENSIONS, Guard, entrance_to
 from epicrec.client.web import Handler, State, endpoint, entrance_page, no_such_page
@@ -29,22 +29,24 @@ PAGES: tuple[tuple[str, Handler], ...] = (
     ("/privacy/odds", privacy.odds),
     ("/preview", privacy.preview),
     ("/release/{id}", privacy.payload),
-    ("/for-you", results.for_you),
-    ("/for-you/{category:path}", results.for_you),
+    ("/for-you", films.for_you),
+    ("/browse", films.browse),
+    ("/watchlist", films.watchlist),
+    ("/film/{item_id:path}", films.film),
     ("/learned", privacy.learned),
     ("/ledger", privacy.ledger),
-    ("/server", results.server),
-    ("/server/certificate", results.certificate),
-    ("/data", results.data),
-    ("/data/history.csv", results.export_csv),
-    ("/data/everything.zip", results.export_all),
-    ("/unlock", results.unlock_page),
-    ("/poster/{item_id:path}.svg", history.poster),
-    ("/static/{name}", results.static),
+    ("/server", settings.server),
+    ("/server/certificate", settings.certificate),
+    ("/data", settings.data),
+    ("/data/history.csv", settings.export_csv),
+    ("/data/everything.zip", settings.export_all),
+    ("/unlock", settings.unlock_page),
+    ("/poster/{item_id:path}.svg", films.poster),
+    ("/static/{name}", settings.static),
 )
 CHANGES: tuple[tuple[str, Handler], ...] = (
     ("/example", history.example),
-    ("/history/add", history.add),
+    ("/film", films.mark),
     ("/history/remove", history.remove),
     ("/history/fix", history.fix),
     ("/history/evidence", history.evidence),
@@ -58,16 +60,15 @@ CHANGES: tuple[tuple[str, Handler], ...] = (
     ("/privacy", privacy.choose),
     ("/preview/draw", privacy.draw),
     ("/release/{id}/send", privacy.send),
-    ("/for-you/not-interested", results.not_interested),
-    ("/for-you/refresh", results.refresh),
-    ("/server", results.use_server),
-    ("/server/schedule", results.schedule),
-    ("/data/everything", results.export_sealed),
-    ("/data/forget-there", results.forget_there),
-    ("/data/erase", results.erase),
-    ("/data/passphrase", results.passphrase),
-    ("/unlock", results.unlock),
-    ("/begin-anew", results.begin_anew),
+    ("/for-you/refresh", films.refresh),
+    ("/server", settings.use_server),
+    ("/server/schedule", settings.schedule),
+    ("/data/everything", settings.export_sealed),
+    ("/data/forget-there", settings.forget_there),
+    ("/data/erase", settings.erase),
+    ("/data/passphrase", settings.passphrase),
+    ("/unlock", settings.unlock),
+    ("/begin-anew", settings.begin_anew),
 )
 
 

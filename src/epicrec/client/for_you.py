@@ -1,9 +1,9 @@
-"""For you: the rows that are shown, ranked here by the true history, and kept until it changes."""
+"""For you: what is shown to one person, ranked here by the true history; kept until it changes."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,20 @@ from epicrec import wire
 from epicrec.client.account import Accounts
 from epicrec.client.history import History
 from epicrec.client.published import Published
-from epicrec.client.ranking import Floats, Row, blended_scores, knows_taste, model_scores, rows_of
+from epicrec.client.ranking import (
+    HIGH,
+    Floats,
+    Integers,
+    Row,
+    best,
+    blended_scores,
+    knows_taste,
+    model_scores,
+    parts_in_score,
+    reasons,
+    well_liked,
+)
+from epicrec.client.rows import Rows, positions
 from epicrec.client.store import Store
 from epicrec.data import Catalogue
 from epicrec.models import Recommender
@@ -28,8 +41,21 @@ class ForYou:
     problem: str = ""
 
 
+@dataclass
+class _Ranked:
+    """All films by how well they suit a person."""
+
+    scores: Floats
+    watched: Integers
+    liked: Integers
+    loved: Integers
+    model: Recommender | None
+    info: wire.ModelInfo | None
+    rows: dict[int, list[Row]] = field(default_factory=dict)
+
+
 class Shelf:
-    """The films of a catalogue in rows for one person, without those they do not want."""
+    """The films of a catalogue for one person, without those they do not want."""
 
     def __init__(
         self, store: Store, catalogue: Catalogue, history: History, accounts: Accounts,
@@ -37,45 +63,105 @@ class Shelf:
     ) -> None:  # fmt: skip
         self._store, self._catalogue, self._history = store, catalogue, history
         self._accounts, self._published = accounts, published
-        self._kept: tuple[tuple[Any, ...], ForYou] | None = None
+        self._kept: dict[bool, tuple[tuple[Any, ...], _Ranked]] = {}
         self._ranking = threading.Lock()  # the same rows are not ranked twice at a time
 
     def unwanted(self) -> list[str]:
-        with self._store.reading() as db:
-            return [row[0] for row in db.execute("SELECT item_id FROM unwanted")]
+        return self._listed("unwanted")
 
     def not_interested(self, item_id: str, wanted: bool = False) -> None:
-        verb = "DELETE FROM unwanted WHERE item_id = ?" if wanted else (
-            "INSERT OR IGNORE INTO unwanted VALUES (?)"
-        )  # fmt: skip
-        with self._store.changing() as db:
-            db.execute(verb, (item_id,))
+        self._list("unwanted", item_id, listed=not wanted)
+
+    def watchlist(self) -> list[str]:
+        """What the person wants to see, added last first."""
+        return self._listed("watchlist")
+
+    def see_later(self, item_id: str, later: bool = True) -> None:
+        self._list("watchlist", item_id, listed=later)
 
     def rows(self, *, compare: bool = False, n: int = 12) -> ForYou:
         """Rows ranked here by the true history; with `compare`, those without the item model."""
-        chosen = self._accounts.current is not None
-        key = (self._store.changes, self._published.ask_again, compare, n)
-        with self._ranking:
-            if self._kept is None or self._kept[0] != key:
-                self._kept = (key, self._ranked(compare, n))
-            found = self._kept[1]
-        return replace(found, problem=self._published.problem if chosen else "")
+        found = self._ranked(compare)
+        if n not in found.rows:
+            unwanted = positions(self._catalogue, self.unwanted())
+            found.rows[n] = Rows(
+                self._catalogue, found.scores, found.watched, found.liked, found.loved, unwanted,
+                found.model, n,
+            ).all()  # fmt: skip
+        problem = self._published.problem if self._accounts.current is not None else ""
+        return ForYou(found.rows[n], found.model is not None, found.info, problem)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether it is an item model that ranks."""
+        return self._ranked(False).model is not None
+
+    def order(self, among: Integers) -> Integers:
+        """These films, what suits the person best first; those no model knows come last."""
+        scores = self._ranked(False).scores
+        return among[np.lexsort((among, -np.maximum(scores[among], -1e300)))]
+
+    def why(self, item_id: str) -> tuple[str, ...]:
+        """The films of the history that speak most for this one."""
+        found = self._ranked(False)
+        at = positions(self._catalogue, [item_id])
+        told = reasons(self._catalogue, found.liked[found.liked != at], at, found.model)
+        return told[int(at[0])]
+
+    def similar(self, item_id: str, n: int = 12) -> list[str]:
+        """The films that this one speaks for most, whoever watched it."""
+        found = self._ranked(False)
+        at = positions(self._catalogue, [item_id])
+        films = np.arange(len(self._catalogue))
+        part = parts_in_score(self._catalogue, at, films, found.model)[0]
+        if not (part > 0).any():
+            part = parts_in_score(self._catalogue, at, films, None)[0]
+        suits = np.empty(len(films))
+        suits[self.order(films)] = np.linspace(1e-9, 0, len(films))  # among alike ones
+        alike = np.where(part > 0, part + suits, -np.inf)
+        return [str(self._catalogue.item_ids[k]) for k in best(alike, at, n)]
 
     def forget(self) -> None:
-        """Drop the rows that were kept."""
-        self._kept = None
+        """Drop what was kept."""
+        self._kept = {}
 
-    def _ranked(self, compare: bool, n: int) -> ForYou:
+    def _ranked(self, compare: bool) -> _Ranked:
+        key = (self._store.changes, self._published.ask_again)
+        with self._ranking:
+            if compare not in self._kept or self._kept[compare][0] != key:
+                self._kept[compare] = (key, self._rank(compare))
+            return self._kept[compare][1]
+
+    def _rank(self, compare: bool) -> _Ranked:
         items, ratings = self._history.items(), self._history.ratings()
+        speak = well_liked(self._favourites_first(ratings), ratings)
+        found = _Ranked(
+            np.zeros(0), positions(self._catalogue, items), positions(self._catalogue, speak),
+            positions(self._catalogue, [item for item in speak if ratings.get(item, 0) >= HIGH]),
+            None, None,
+        )  # fmt: skip
         kept = None if compare else self._published.model()
-        if kept is not None and items and knows_taste(kept[0]):
-            scores = model_scores(kept[0], self._catalogue, items, ratings)
+        if kept is not None and speak and knows_taste(kept[0]):
+            heard = items if kept[0].feedback == "explicit" else speak
+            scores = model_scores(kept[0], self._catalogue, heard, ratings)
             if np.isfinite(scores).any():
-                return ForYou(self._in_rows(scores, items, n, kept[0]), True, kept[1])
-        scores = blended_scores(self._catalogue, items, self._published.listed)
-        return ForYou(self._in_rows(scores, items, n, None), False, kept[1] if kept else None)
+                return replace(found, scores=scores, model=kept[0], info=kept[1])
+        scores = blended_scores(self._catalogue, speak, self._published.listed)
+        return replace(found, scores=scores, info=kept[1] if kept else None)
 
-    def _in_rows(
-        self, scores: Floats, items: list[str], n: int, model: Recommender | None
-    ) -> list[Row]:
-        return rows_of(self._catalogue, scores, items, self.unwanted(), model=model, n=n)
+    def _favourites_first(self, ratings: dict[str, float]) -> list[str]:
+        """The films that count, best rated first, then those watched or entered last."""
+        counting = set(self._history.items())
+        newest = [item for item, _ in self._history.newest() if item in counting]
+        return sorted(newest, key=lambda item: -ratings.get(item, 0))
+
+    def _listed(self, table: str) -> list[str]:
+        with self._store.reading() as db:
+            rows = db.execute(f"SELECT item_id FROM {table} ORDER BY id DESC")
+            return [row[0] for row in rows]
+
+    def _list(self, table: str, item_id: str, *, listed: bool) -> None:
+        with self._store.changing() as db:
+            db.execute(f"DELETE FROM {table} WHERE item_id = ?", (item_id,))
+            if listed:
+                db.execute(f"INSERT INTO {table} (item_id) VALUES (?)", (item_id,))

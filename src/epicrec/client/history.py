@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -49,6 +50,8 @@ class Draft:
     times: int
     known: bool
     """The history has it already."""
+    key: str = ""
+    """Under which an answer is remembered; lines with the same one are asked about once."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class History:
         """The person's ratings, in stars, of the films that count."""
         with self.store.reading() as db:
             rows = db.execute(
-                "SELECT item_id, avg(rating) FROM viewings "
+                f"SELECT item_id, {_STARS} FROM viewings "
                 f"WHERE rating IS NOT NULL AND {self._counting()} GROUP BY item_id"
             )
             return {row[0]: row[1] for row in rows}
@@ -112,7 +115,7 @@ class History:
         """Every film with its stars, what was watched last first, then what was entered last."""
         with self.store.reading() as db:
             rows = db.execute(
-                "SELECT item_id, avg(rating) FROM viewings GROUP BY item_id "
+                f"SELECT item_id, {_STARS} FROM viewings GROUP BY item_id "
                 "ORDER BY max(watched_at) DESC, max(id) DESC"
             ).fetchall()
         return [(row[0], row[1]) for row in rows]
@@ -126,7 +129,7 @@ class History:
                 f"""SELECT item_id, group_concat(DISTINCT source) AS sources,
                     group_concat(DISTINCT evidence) AS kinds,
                     max({self._counting()}) AS counts, max(confidence) AS confidence,
-                    min(why) AS why, max(watched_at) AS watched_at, avg(rating) AS rating
+                    min(why) AS why, max(watched_at) AS watched_at, {_STARS} AS rating
                 FROM viewings WHERE {among}
                 GROUP BY item_id ORDER BY max(id) DESC""",
                 chosen,
@@ -152,7 +155,7 @@ class History:
             ratings: Mapping[str, float] | None = None) -> int:  # fmt: skip
         """Enter films the person named; how many were new."""
         with self.store.changing() as db:
-            batch = self._new_batch(about, "kept", {})
+            batch = self._batch_of_today(about)
             before = db.total_changes
             db.executemany(
                 _ENTER,
@@ -163,9 +166,24 @@ class History:
                 ],
             )  # fmt: skip
             added = db.total_changes - before
-            if added == 0:
-                db.execute("DELETE FROM batches WHERE id = ?", (batch,))
+            db.execute(
+                "DELETE FROM batches WHERE id = ? AND NOT EXISTS (SELECT 1 FROM viewings "
+                "WHERE batch = batches.id)",
+                (batch,),
+            )
         return added
+
+    def rate(self, item_id: str, stars: float | None) -> None:
+        """The person's own stars, which overrule those of imports; None takes them back. What is
+        rated was watched."""
+        if stars is not None and not 0.5 <= stars <= 5:
+            raise InputError("stars are a number from 0.5 to 5")
+        with self.store.changing() as db:
+            self.add([item_id])
+            db.execute(
+                "UPDATE viewings SET rating = ? WHERE item_id = ? AND source = ?",
+                (stars, item_id, BY_HAND),
+            )
 
     def remove(self, item_id: str) -> None:
         with self.store.changing() as db:
@@ -269,7 +287,7 @@ class History:
         return [
             Draft(row["row"], row["status"], row["item_id"], tuple(json.loads(row["candidates"])),
                   row["title"], row["year"], row["evidence"], row["why"], row["source"],
-                  row["times"], bool(row["known"]))
+                  row["times"], bool(row["known"]), row["key"])
             for row in rows
         ]  # fmt: skip
 
@@ -285,29 +303,46 @@ class History:
             for row in dropped:
                 db.execute("DELETE FROM drafts WHERE batch = ? AND row = ?", (batch, row))
             for row, item in picks.items():
+                key = "SELECT key FROM drafts WHERE batch = ? AND row = ?"
+                alike = f"batch = ? AND (row = ? OR key <> '' AND key = ({key}))"
+                which = (batch, row, batch, row)
                 db.execute(
                     "INSERT OR REPLACE INTO answers SELECT key, ? FROM drafts "
                     "WHERE batch = ? AND row = ? AND key <> ''",
                     (item, batch, row),
                 )
                 if item is None:
-                    db.execute("DELETE FROM drafts WHERE batch = ? AND row = ?", (batch, row))
+                    db.execute(f"DELETE FROM drafts WHERE {alike}", which)
                 else:
                     db.execute(
                         "UPDATE drafts SET item_id = ?, status = ?, why = 'you said so', "
-                        "confidence = 1 WHERE batch = ? AND row = ?",
-                        (item, Status.MATCHED.value, batch, row),
+                        f"confidence = 1 WHERE {alike}",
+                        (item, Status.MATCHED.value, *which),
                     )
+            self._answer_elsewhere(db)
+            db.execute("UPDATE batches SET state = 'kept' WHERE id = ?", (batch,))
+            kept = "batch IN (SELECT id FROM batches WHERE state = 'kept')"
             entered = db.execute(
                 "INSERT OR IGNORE INTO viewings (batch, item_id, source, evidence, title, why, "
                 "confidence, watched_at, rating) SELECT batch, item_id, source, evidence, title, "
-                "why, confidence, watched_at, rating FROM drafts WHERE batch = ? AND status = ?",
-                (batch, Status.MATCHED.value),
+                f"why, confidence, watched_at, rating FROM drafts WHERE status = ? AND {kept}",
+                (Status.MATCHED.value,),
             ).rowcount
             waiting = tuple(status.value for status in _ASKED)
-            db.execute(f"DELETE FROM drafts WHERE batch = ? AND status NOT IN {waiting}", (batch,))
-            db.execute("UPDATE batches SET state = 'kept' WHERE id = ?", (batch,))
+            db.execute(f"DELETE FROM drafts WHERE status NOT IN {waiting} AND {kept}")
         return entered
+
+    def _answer_elsewhere(self, db: sqlite3.Connection) -> None:
+        """What was answered in one import is not asked in another."""
+        db.execute(
+            "UPDATE drafts SET status = ?, why = 'you said so', confidence = 1, item_id = "
+            "(SELECT item_id FROM answers a WHERE a.key = drafts.key) WHERE status IN (?, ?) "
+            "AND key IN (SELECT key FROM answers WHERE item_id IS NOT NULL)",
+            (Status.MATCHED.value, *(status.value for status in _ASKED)),
+        )
+        db.execute(
+            "DELETE FROM drafts WHERE key IN (SELECT key FROM answers WHERE item_id IS NULL)"
+        )
 
     def undo(self, batch: int) -> None:
         """Take back all that came in with a batch."""
@@ -342,6 +377,7 @@ class History:
         return int(made.lastrowid or 0)
 
 
+_STARS = f"coalesce(max(CASE WHEN source = '{BY_HAND}' THEN rating END), avg(rating))"
 _ENTER = (
     "INSERT OR IGNORE INTO viewings (batch, item_id, source, evidence, title, why, confidence, "
     "watched_at, rating) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"

@@ -18,7 +18,7 @@ from rapidfuzz import fuzz, process
 from epicrec.client.catalogues import as_number, imdb_number
 from epicrec.client.sources.alternatives import ALTERNATIVES, SHARED_TITLES
 from epicrec.client.sources.pages import Clue, read_page
-from epicrec.client.sources.records import Evidence, Viewing, Visit
+from epicrec.client.sources.records import SERIES, Evidence, Viewing, Visit
 from epicrec.client.sources.titles import (
     MAX_TITLE,
     Kind,
@@ -74,6 +74,8 @@ class _Named:
     where: str
     imdb_id: str | None = None
     tmdb_id: str | None = None
+    series: bool | None = None
+    """Whether it is a series, where that is known."""
 
 
 _FUZZY = 92
@@ -110,6 +112,7 @@ class Matcher:
         self._by_head: dict[str, list[int]] = defaultdict(list)
         self._imdb = _column(catalogue, "imdb_id")
         self._tmdb = _column(catalogue, "tmdb_id")
+        self._is_series = [kind == SERIES for kind in _texts(catalogue, "kind")]
         self._by_imdb = {number: i for i, number in enumerate(self._imdb) if number}
         self._by_tmdb = {number: i for i, number in enumerate(self._tmdb) if number}
         further = _column(catalogue, "alternatives")
@@ -213,22 +216,42 @@ class Matcher:
             )  # fmt: skip
         year = viewing.year or said.year
         reading = Reading(said.title, year, said.kind, (*said.alternatives, viewing.title))
+        # a list of films and episodes names a series in front of an episode only
+        series = True if viewing.series else False if viewing.maybe_episode else None
         found = self._cached(
             _Named(
                 (reading,), viewing.evidence, True, viewing.source, viewing.imdb_id,
-                viewing.tmdb_id,
+                viewing.tmdb_id, series,
             )
         )  # fmt: skip
-        episode = viewing.maybe_episode and (
-            _SEASON.search(viewing.title[:MAX_TITLE]) or viewing.title.count(":") >= 2
-        )
+        if series is None or found.status not in (Status.NOT_IN_CATALOGUE, Status.SUGGESTED):
+            return found
+        if viewing.series:
+            return found if any(self._is_series) else _another(viewing, "a series")
         # the whole title was tried first: "Dune: Part Two" is a film
-        if episode and found.status in (Status.NOT_IN_CATALOGUE, Status.SUGGESTED):
-            return replace(
-                _NOTHING, why="an episode of a series", evidence=viewing.evidence,
-                title=viewing.title,
-            )  # fmt: skip
-        return found
+        in_season = _SEASON.search(viewing.title[:MAX_TITLE]) or viewing.title.count(":") >= 2
+        of = self._series_of(viewing, bool(in_season))
+        return of or (_another(viewing, "an episode of a series") if in_season else found)
+
+    def _series_of(self, viewing: Viewing, in_season: bool) -> Match | None:
+        """The series that an episode's title begins with: the longest that there is. Without a
+        season's name it may be a film's subtitle, so no film may have that title."""
+        parts = viewing.title[:MAX_TITLE].split(":")
+        for end in range(len(parts) - 1, 0, -1):
+            head = Reading(":".join(parts[:end]).strip())
+            named = _Named((head,), viewing.evidence, True, viewing.source, series=True)
+            exact = self._exact(named, head)
+            if exact and not in_season and self._exact(replace(named, series=False), head):
+                return None
+            if exact:
+                blank = replace(_NOTHING, evidence=viewing.evidence, title=head.title)
+                key = f"series {normalise(head.title)}"
+                if len(exact) == 1:
+                    return self._found(replace(blank, key=key), exact, 0.95, "an episode of it")
+                return self._ask(
+                    replace(blank, key=key), Status.AMBIGUOUS, exact, "several series of this title"
+                )
+        return None
 
     def _cached(self, named: _Named) -> Match:
         if named not in self._decided:
@@ -303,7 +326,8 @@ class Matcher:
         fitting = [
             i
             for i in items
-            if (not named.imdb_id or self._imdb[i] in (None, named.imdb_id))
+            if named.series in (None, self._is_series[i])
+            and (not named.imdb_id or self._imdb[i] in (None, named.imdb_id))
             and (not named.tmdb_id or self._tmdb[i] in (None, named.tmdb_id))
             and (not reading.year or not self._years[i] or abs(self._years[i] - reading.year) <= 1)
         ]
@@ -359,6 +383,17 @@ class Matcher:
 
 
 _NOTHING = Match(Status.NOT_A_FILM, "not a page about a film", Evidence.LOOKED_UP)
+
+
+def _another(viewing: Viewing, what: str) -> Match:
+    return replace(_NOTHING, why=what, evidence=viewing.evidence, title=viewing.title)
+
+
+def _texts(catalogue: Catalogue, name: str) -> list[str | None]:
+    """A column of the catalogue's further ones as it is."""
+    if catalogue.extra is None or name not in catalogue.extra.column_names:
+        return [None] * len(catalogue)
+    return [None if value is None else str(value) for value in catalogue.extra[name].to_pylist()]
 
 
 def _column(catalogue: Catalogue, name: str) -> list[str | None]:

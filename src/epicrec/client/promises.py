@@ -28,6 +28,8 @@ PROMISES = {
     "extension revoked": "That browser can tell this program nothing more, and what still waited "
     "in it can be read by nobody.",
     "not interested": "noted, on this device only.",
+    "links": "Nothing is asked of these sites before you press one. Then that site sees which film "
+    "you look up.",
     # privacy
     "level no": "nothing is sent; under your name the server is asked for nothing, unless you have "
     "it show or delete what it holds",

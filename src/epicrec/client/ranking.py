@@ -2,7 +2,7 @@
 
 With a published item model the scores are the model's, for the true history, which goes nowhere.
 Without one the server's list knows only the release, so it is a hint beside public popularity and
-the categories the person really likes.
+the categories the person really likes. A film that was rated low speaks for no other.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _GOOD = 4.0  # stars for a film that was watched and not rated
+LOW = 3.0
+"""Stars below which a film was not liked."""
+HIGH = 4.0
+"""Stars from which it was."""
 _TASTE = 1.0  # how much a category the person likes counts beside popularity, in logarithms
 _HINT = 0.1  # how much the first place on the server's list counts, likewise: it knows little
 _USUAL = 20.0  # films of a category before its share is believed
@@ -36,10 +40,17 @@ class Card:
 
 @dataclass(frozen=True)
 class Row:
-    """The best films, of all or of one category."""
+    """Films that belong together."""
 
-    category: str | None
+    title: str
     cards: tuple[Card, ...]
+    category: str | None = None
+    """The category that it shows the best of, where it does."""
+
+
+def well_liked(items: Iterable[str], ratings: Mapping[str, float]) -> list[str]:
+    """Those that may speak for other films: watched, and not rated low."""
+    return [item for item in items if ratings.get(item, _GOOD) >= LOW]
 
 
 def model_scores(
@@ -116,45 +127,13 @@ def best(scores: Floats, hidden: Integers, n: int, among: Integers | None = None
     return np.asarray(candidates[order[:n]], np.int64)
 
 
-def rows_of(
-    catalogue: Catalogue,
-    scores: Floats,
-    items: Sequence[str],
-    unwanted: Iterable[str] = (),
-    *,
-    model: Recommender | None = None,
-    n: int = 12,
-) -> list[Row]:
-    """One row over all, then one for each category, those of which most was watched first."""
-    watched = catalogue.positions(list(items)) if items else np.zeros(0, np.int64)
-    watched = watched[watched >= 0]
-    gone = list(unwanted)
-    hidden = np.concatenate([watched, catalogue.positions(gone)]) if gone else watched
-    matrix = catalogue.matrix
-    often = np.asarray(matrix[watched].sum(axis=0)).ravel()
-    columns = matrix.tocsc()
-    order = sorted(range(len(catalogue.categories)), key=lambda c: (-int(often[c]), c))
-    chosen: list[tuple[str | None, Integers]] = [(None, best(scores, hidden, n))]
-    for c in order:
-        among = np.sort(columns.indices[columns.indptr[c] : columns.indptr[c + 1]])
-        chosen.append((catalogue.categories[c], best(scores, hidden, n, among.astype(np.int64))))
-    shown = np.unique(np.concatenate([films for _, films in chosen]))
-    why = _reasons(catalogue, watched, shown, model)
-    ids = catalogue.item_ids
-    return [
-        Row(name, tuple(Card(str(ids[film]), why[int(film)]) for film in films))
-        for name, films in chosen
-        if len(films)
-    ]
-
-
-def _reasons(
-    catalogue: Catalogue, watched: Integers, films: Integers, model: Recommender | None
+def reasons(
+    catalogue: Catalogue, liked: Integers, films: Integers, model: Recommender | None
 ) -> dict[int, tuple[str, ...]]:
-    """The two watched films with the greatest part in each film's score."""
-    if not len(watched) or not len(films):
+    """The two liked films with the greatest part in each film's score."""
+    if not len(liked) or not len(films):
         return {int(film): () for film in films}
-    part = _parts_in_score(catalogue, watched, films, model)
+    part = parts_in_score(catalogue, liked, films, model)
     first = part.argmax(axis=0)
     columns = np.arange(len(films))
     most = part[first, columns].copy()
@@ -162,16 +141,16 @@ def _reasons(
     second = part.argmax(axis=0)
     shares = zip(first, most, second, part[second, columns], strict=True)
     return {
-        int(film): tuple(str(catalogue.titles[watched[h]]) for h, share in pair if share > 0)
+        int(film): tuple(str(catalogue.titles[liked[h]]) for h, share in pair if share > 0)
         for film, pair in zip(films, (((a, x), (b, y)) for a, x, b, y in shares), strict=True)
     }
 
 
-def _parts_in_score(
+def parts_in_score(
     catalogue: Catalogue, watched: Integers, films: Integers, model: Recommender | None
 ) -> Floats:
-    """watched × films: exact for a factor model of histories, likeness of factors for one of
-    ratings, else the categories in common."""
+    """How much each watched film speaks for each film: exact for a factor model of histories,
+    likeness of factors for one of ratings, else the categories in common."""
     factors: Any = getattr(model, "factors_", None)
     if model is not None and factors is not None:
         left: Any = getattr(model, "projections_", factors)

@@ -14,6 +14,7 @@ from epicrec.data.simulate import simulate_table
 from epicrec.errors import InputError
 
 _EXAMPLE_SEED = 11
+_MOST_UNREAD = 200  # lines that are listed
 
 
 class Reading:
@@ -61,6 +62,8 @@ class Reading:
         if found.questions:
             return found
         facts: dict[str, Any] = {"read": len(found.viewings), **(found.dropped or {})}
+        if found.unread:
+            facts["unread"] = found.unread[:_MOST_UNREAD]
         matches = self.matcher.match_all(found.viewings, self._history.answers())
         return self._history.draft(found.kind, zip(found.viewings, matches, strict=True), facts)
 

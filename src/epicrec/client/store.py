@@ -91,6 +91,13 @@ MIGRATIONS = (
         PRIMARY KEY (task, number)
     );
     """,
+    """
+    ALTER TABLE unwanted RENAME TO unwanted_before;
+    CREATE TABLE unwanted (id INTEGER PRIMARY KEY, item_id TEXT NOT NULL UNIQUE);
+    INSERT INTO unwanted (item_id) SELECT item_id FROM unwanted_before;
+    DROP TABLE unwanted_before;
+    CREATE TABLE watchlist (id INTEGER PRIMARY KEY, item_id TEXT NOT NULL UNIQUE);
+    """,
 )
 """Scripts that bring a store from one version to the next; only ever appended to."""
 
@@ -203,7 +210,7 @@ class Store:
         """Forget everything. The store is empty afterwards and goes on."""
         with self.changing() as db:
             for table in ("drafts", "viewings", "counted", "releases", "batches", "answers",
-                          "scans", "unwanted", "pairings", "arrivals", "sites",
+                          "scans", "unwanted", "watchlist", "pairings", "arrivals", "sites",
                           "settings"):  # fmt: skip
                 db.execute(f"DELETE FROM {table}")
             # that a round had its report is not forgotten: it must not get another one

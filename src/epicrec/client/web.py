@@ -46,8 +46,8 @@ class State:
     device: Device | None = None
     said: list[str] = field(default_factory=list)
     """Messages for the next page."""
-    upload: tuple[str, bytes] | None = None
-    """A file that left something open, until it is answered."""
+    uploads: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    """Files that left something open, until it is answered; the last few of them."""
     jobs: dict[str, Job] = field(default_factory=dict)
     """What takes longer than a page should, by its name; the last few of them."""
     damage: EpicrecError | None = None

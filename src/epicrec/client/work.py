@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from epicrec.client.sources.records import FILM, SERIES
 from epicrec.client.sources.titles import compact, normalise
 from epicrec.data import Catalogue
-
-FILM, SERIES = "film", "series"
 
 
 def work_ids(
@@ -49,10 +48,10 @@ def works_of(catalogue: Catalogue, item_id: str) -> frozenset[str]:
     found = work_ids(
         str(catalogue.titles[at]),
         int(catalogue.years[at]) or None,
-        kind=SERIES if _column(catalogue, "kind", at) == SERIES else FILM,
-        imdb_id=_column(catalogue, "imdb_id", at),
-        tmdb_id=_column(catalogue, "tmdb_id", at),
-        alternatives=(_column(catalogue, "alternatives", at) or "").split("|"),
+        kind=SERIES if column(catalogue, "kind", at) == SERIES else FILM,
+        imdb_id=column(catalogue, "imdb_id", at),
+        tmdb_id=column(catalogue, "tmdb_id", at),
+        alternatives=(column(catalogue, "alternatives", at) or "").split("|"),
     )
     return found or frozenset({unknown(item_id)})
 
@@ -62,7 +61,8 @@ def unknown(item_id: str) -> str:
     return f"item {item_id}"
 
 
-def _column(catalogue: Catalogue, name: str, at: int) -> str | None:
+def column(catalogue: Catalogue, name: str, at: int) -> str | None:
+    """What a catalogue says of an item beside title, year and categories."""
     if catalogue.extra is None or name not in catalogue.extra.column_names:
         return None
     value: Any = catalogue.extra[name][at].as_py()

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 from hashlib import sha256
-from typing import Any
 
 from starlette.responses import Response
 
 from epicrec.client.device import Device
 from epicrec.client.matching import Status
+from epicrec.client.pages.films import about, known
 from epicrec.client.pages.working import in_background, onward
-from epicrec.client.posters import draw_poster
 from epicrec.client.sources import Evidence, Import
 from epicrec.client.web import Ask, Handler, to
 from epicrec.errors import InputError
 
 _PAGE = 50
 _AT_ONCE = 200  # lines of a review shown together
+_OPEN = 4  # files that may have a question open
 
 
 def start(ask: Ask) -> Response:
@@ -90,14 +90,6 @@ def ordered(device: Device, order: str) -> list[str]:
     return [ids[k] for k in sorted(range(len(ids)), key=lambda k: -years[k])]
 
 
-def add(ask: Ask) -> Response:
-    device, item = ask.device, ask.field("item_id")
-    known(device, item)
-    device.history.add([item])
-    ask.say(f"{device.catalogue.title_of(item)} is in the history.")
-    return to("/history")
-
-
 def remove(ask: Ask) -> Response:
     device, item = ask.device, ask.field("item_id")
     device.history.remove(item)
@@ -162,29 +154,36 @@ def read_browsers(ask: Ask) -> Response:
 
 
 def upload(ask: Ask) -> Response:
+    """A file, or the answer to what one left open: `upload` says which, as two tabs may ask."""
+    device, uploads = ask.device, ask.state.uploads
     if ask.files and ask.files[0][0]:
-        ask.state.upload = ask.files[0]
-    if ask.state.upload is None:
-        raise InputError("no file was chosen; choose one, then read it")
-    name, data = ask.state.upload
-    device = ask.device
+        which = sha256(ask.files[0][1]).hexdigest()[:16]
+        uploads.pop(which, None)
+        uploads[which] = ask.files[0]
+        for old in list(uploads)[:-_OPEN]:
+            del uploads[old]
+    else:
+        which = ask.field("upload")
+    if which not in uploads:
+        raise InputError("no file was chosen, or it waited too long; choose one, then read it")
+    name, data = uploads[which]
     answers = {field.removeprefix("answer-"): values[0] for field, values in ask.form.items()}
-    said = sha256(data + repr(sorted(answers.items())).encode()).hexdigest()[:16]
+    said = sha256(repr(sorted(answers.items())).encode()).hexdigest()[:8]
     return in_background(
-        ask, f"file-{said}", f"reading {name}",
-        lambda: _to_review(device.reading.file(name, data, answers)),
+        ask, f"file-{which}-{said}", f"reading {name}",
+        lambda: _to_review(device.reading.file(name, data, answers), which),
     )  # fmt: skip
 
 
-def _to_review(found: Import | int) -> Handler:
+def _to_review(found: Import | int, which: str = "") -> Handler:
     """What is to be asked about a file, or what was found in it."""
     if isinstance(found, Import):
-        return partial(_questions, found=found)
+        return partial(_questions, found=found, which=which)
     return onward(f"/import/{found}")
 
 
-def _questions(ask: Ask, found: Import) -> Response:
-    return ask.page("questions.html", found=found)
+def _questions(ask: Ask, found: Import, which: str) -> Response:
+    return ask.page("questions.html", found=found, which=which)
 
 
 def review(ask: Ask) -> Response:
@@ -193,7 +192,8 @@ def review(ask: Ask) -> Response:
     if batch is None:
         raise InputError("this import was undone or is no longer there")
     lines = device.history.drafts(number)
-    asked = [d for d in lines if d.status in (Status.AMBIGUOUS, Status.SUGGESTED)]
+    open_ones = [d for d in lines if d.status in (Status.AMBIGUOUS, Status.SUGGESTED)]
+    asked = list({d.key or d.row: d for d in reversed(open_ones)}.values())[::-1]
     return ask.page(
         "review.html",
         batch=batch,
@@ -222,31 +222,6 @@ def keep(ask: Ask) -> Response:
     ask.say(f"{entered} new {'entry is' if entered == 1 else 'entries are'} in the history.")
     waiting = any(b.id == number and b.waiting for b in device.history.batches())
     return to(f"/import/{number}" if waiting and picks else "/history")
-
-
-# ---- films --------------------------------------------------------------------------------
-
-
-def about(device: Device, item_id: str) -> dict[str, Any]:
-    """A film as the templates show it."""
-    at = int(device.catalogue.positions([item_id])[0])
-    if at < 0:
-        return {"id": item_id, "title": item_id, "year": 0, "genres": ()}
-    films = device.catalogue
-    year, genres = int(films.years[at]), films.categories_of(at)
-    return {"id": item_id, "title": str(films.titles[at]), "year": year, "genres": genres}
-
-
-def known(device: Device, item_id: str) -> None:
-    if int(device.catalogue.positions([item_id])[0]) < 0:
-        raise InputError("the catalogue has no such film; search for it")
-
-
-def poster(ask: Ask) -> Response:
-    film = about(ask.device, ask.path["item_id"])
-    drawn = draw_poster(film["title"], film["year"] or None, film["genres"])
-    kept = {"Cache-Control": "private, max-age=86400"}
-    return Response(drawn, media_type="image/svg+xml", headers=kept)
 
 
 def _number(text: str) -> int:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from epicrec import wire
 from epicrec.client.choice import Choice, mechanisms
 from epicrec.client.learned import category_views, in_worlds, title_odds
-from epicrec.client.pages.history import about
+from epicrec.client.pages.films import about
 from epicrec.client.pages.working import in_background, onward
 from epicrec.client.promises import said
 from epicrec.client.releases import CHOSEN_MOMENT

@@ -11,7 +11,8 @@ from epicrec.client.sources.tables import Table, instant, stars, whole_number
 KIND = "IMDb ratings"
 _CONST = re.compile(r"tt\d{7,}")
 # the type is in the account's language: a known one excludes, an unknown one says nothing
-_NO_FILM = re.compile(r"series|episode|video game|podcast|music video", re.IGNORECASE)
+_NO_FILM = re.compile(r"episode|video game|podcast|music video", re.IGNORECASE)
+_SERIES = re.compile(r"series|serie|série", re.IGNORECASE)
 
 
 def is_ratings(table: Table) -> bool:
@@ -28,7 +29,7 @@ def read(table: Table) -> Import:
         elif rating is None:
             dropped["listed, but not rated"] += 1
         elif _NO_FILM.search(row.get("title type", "")):
-            dropped["series and other things than films"] += 1
+            dropped["episodes and other things than films and series"] += 1
         else:
             title = row.get("title", "").strip() or row.get("original title", "").strip()
             year = whole_number(row.get("year"))
@@ -42,6 +43,7 @@ def read(table: Table) -> Import:
                     watched_at=instant(row.get("date rated", "")),
                     rating=rating,
                     raw=f"{title} ({year or 'no year'}), {const}",
+                    series=title if _SERIES.search(row.get("title type", "")) else "",
                 )
             )
     return Import(KIND, tuple(viewings), dropped=dict(dropped))

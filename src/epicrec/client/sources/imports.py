@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
-from epicrec.client.sources import archives, imdb, letterboxd, netflix, own, trakt
+from epicrec.client.sources import archives, imdb, letterboxd, netflix, own, prime, trakt
 from epicrec.client.sources.records import Import
 from epicrec.client.sources.tables import Table, read_table
 from epicrec.errors import InputError
 
 _KNOWN = (
     "Known are: Netflix (NetflixViewingHistory.csv, ViewingActivity.csv or the account's zip), "
-    "Letterboxd (the zip), Trakt (the zip), IMDb (ratings.csv), and the CSV that this program "
-    "writes"
+    "Prime Video (the account's zip or its viewing history), Letterboxd (the zip), Trakt (the "
+    "zip), IMDb (ratings.csv), and any CSV with a column 'title', best with a 'year'"
 )
 
 
@@ -54,9 +54,11 @@ def _read_csv(table: Table, answers: Mapping[str, str], today: date) -> Import |
         return letterboxd.read([table], answers)
     if netflix.is_full(table):
         return netflix.read_full(table, answers)
+    if prime.is_export(table):
+        return prime.read(table)
     if netflix.is_short(table):
         return netflix.read_short(table, answers, today)
-    return None
+    return own.read(table) if own.is_list(table) else None
 
 
 def _read_zip(name: str, data: bytes, answers: Mapping[str, str]) -> Import | None:
@@ -75,8 +77,12 @@ def _read_zip(name: str, data: bytes, answers: Mapping[str, str]) -> Import | No
         return letterboxd.read(lists, answers)
     if any(trakt.is_export(content) for content in contents.values()):
         return trakt.read(contents)
+    watched = next((table for table in tables if prime.is_export(table)), None)
+    if watched is not None:
+        return prime.read(watched)
     activity = next((table for table in tables if netflix.is_full(table)), None)
-    return netflix.read_full(activity, answers) if activity else None
+    thumbs = next((table for table in tables if netflix.is_thumbs(table)), None)
+    return netflix.read_full(activity, answers, thumbs) if activity else None
 
 
 def _json(data: bytes) -> Any:

@@ -22,11 +22,16 @@ def is_short(table: Table) -> bool:
     if len(table.header) != 2:
         return False
     dates = [row.get(table.header[1], "") for row in table.rows[:200]]
-    return bool(dates) and all(_DATE_PARTS.match(text) for text in dates)
+    read = sum(bool(_DATE_PARTS.match(text)) for text in dates)
+    return bool(dates) and 2 * read > len(dates)
 
 
 def is_full(table: Table) -> bool:
     return table.has("profile name", "start time", "title", "supplemental video type")
+
+
+def is_thumbs(table: Table) -> bool:
+    return table.has("profile name", "title name", "thumbs value")
 
 
 def read_short(table: Table, answers: Mapping[str, str], today: date) -> Import:
@@ -35,6 +40,11 @@ def read_short(table: Table, answers: Mapping[str, str], today: date) -> Import:
     days = _days([row.get(dates, "") for row in rows], answers.get("date order"), today)
     if isinstance(days, Question):
         return Import(SHORT, questions=(days,))
+    unread = tuple(
+        f"line {k}: {row.get(dates, '')!r} is no day; read without it"
+        for k, (row, day) in enumerate(zip(rows, days, strict=True), start=2)
+        if day is None
+    )
     return Import(
         SHORT,
         tuple(
@@ -47,10 +57,12 @@ def read_short(table: Table, answers: Mapping[str, str], today: date) -> Import:
             )
             for row, day in zip(rows, days, strict=True)
         ),
+        unread=unread,
     )
 
 
-def read_full(table: Table, answers: Mapping[str, str]) -> Import:
+def read_full(table: Table, answers: Mapping[str, str], thumbs: Table | None = None) -> Import:
+    """What a profile played, with its thumbs where the account's zip has them."""
     profiles = Counter(row.get("profile name", "") for row in table.rows)
     chosen = answers.get("profile")
     if chosen not in profiles:
@@ -74,9 +86,11 @@ def read_full(table: Table, answers: Mapping[str, str]) -> Import:
         elif title:
             seen = instant(row.get("start time")), _minutes(row.get("duration", ""))
             titles.setdefault(title, []).append(seen)
+    stars = _stars(thumbs, chosen)
     viewings = tuple(
         Viewing(
             title=title,
+            rating=stars.get(title),
             source="Netflix",
             evidence=(
                 Evidence.WATCHED
@@ -92,6 +106,16 @@ def read_full(table: Table, answers: Mapping[str, str]) -> Import:
     return Import(FULL, viewings, dropped=dict(dropped))
 
 
+def _stars(thumbs: Table | None, profile: str | None) -> dict[str, float]:
+    """Thumbs as stars: down, up, twice up."""
+    values = {"1": 1.0, "2": 4.0, "3": 5.0}
+    return {
+        row.get("title name", "").strip(): values[row["thumbs value"].strip()]
+        for row in (thumbs.rows if thumbs else ())
+        if row.get("profile name", "") == profile and row.get("thumbs value", "").strip() in values
+    }
+
+
 def _minutes(duration: str) -> float:
     """From `01:32:10`."""
     parts = duration.strip().split(":")
@@ -103,22 +127,25 @@ def _minutes(duration: str) -> float:
 def _days(texts: Sequence[str], answer: str | None, today: date) -> list[date | None] | Question:
     """The dates, in the one order of day and month that fits the whole column."""
     readings = _readings(texts, today)
-    if not readings:  # some date fits no order: keep the titles, drop the days
+    if not readings:  # most dates fit no order: keep the titles, drop the days
         return [None] * len(texts)
     order = answer if answer in readings else _evident(readings)
     return _which_order(texts, readings) if order is None else readings[order]
 
 
 def _readings(texts: Sequence[str], today: date) -> dict[str, list[date | None]]:
-    """The dates in each order in which all of them are days that were. What is no date is None."""
+    """The dates in each order in which most of them, as many as in no other, are days that were.
+    What is no date is None."""
     parts = [_DATE_PARTS.match(text) for text in texts]
-    readings: dict[str, list[date | None]] = {}
+    read: dict[str, list[date | None]] = {}
     for order, places in _ORDERS.items():
         days = [_day([int(g) for g in p.groups()], places) if p else None for p in parts]
-        if all(
-            (d is not None and d <= today) or p is None for d, p in zip(days, parts, strict=True)
-        ):
-            readings[order] = days
+        read[order] = [day if day and day <= today else None for day in days]
+    most = max(sum(day is not None for day in days) for days in read.values())
+    readings = {
+        order: days for order, days in read.items()
+        if sum(day is not None for day in days) == most > len(texts) // 2
+    }  # fmt: skip
     if len(readings) > 1 and not any(p and len(p.group(1)) == 4 for p in parts):
         readings.pop("year first", None)  # nobody writes 24/5/31 for a day that can be read else
     return readings

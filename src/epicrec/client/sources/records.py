@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+FILM, SERIES = "film", "series"
+"""The kinds of works."""
+
 
 class Evidence(StrEnum):
     """How a film came into the history, strongest first; the person chooses which ones count."""
@@ -52,6 +55,8 @@ class Viewing:
     """What the file said, for the review table."""
     maybe_episode: bool = False
     """The source lists episodes of series and films alike."""
+    series: str = ""
+    """The series that it is, or is an episode of, where the source says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +79,5 @@ class Import:
     questions: tuple[Question, ...] = ()
     dropped: Mapping[str, int] | None = None
     """How many lines were left out, by reason."""
+    unread: tuple[str, ...] = ()
+    """Lines, or parts of them, that could not be read, and why."""

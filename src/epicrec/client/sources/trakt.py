@@ -20,18 +20,20 @@ def is_export(content: Any) -> bool:
 
 
 def read(contents: Mapping[str, Any]) -> Import:
-    """Every film once, with its last viewing and its rating."""
-    films: dict[tuple[str, int | None], Viewing] = {}
+    """Every film and series once, with its last viewing and its rating."""
+    films: dict[tuple[str, int | None, bool], Viewing] = {}
     dropped: Counter[str] = Counter()
     for content in contents.values():
         for entry in _entries(content):
-            movie = entry.get("movie")
+            movie, series = entry.get("movie"), False
             if not isinstance(movie, dict) or entry.get("type", "movie") != "movie":
-                dropped["series and episodes"] += 1
+                movie, series = entry.get("show"), True
+            if not isinstance(movie, dict):
+                dropped["episodes of no series"] += 1
             elif not any(key in entry for key in (*_WATCHED, _RATED)):
                 dropped["only wanted or collected, not watched"] += 1
             elif isinstance(movie.get("title"), str) and movie["title"].strip():
-                _add(films, movie, entry)
+                _add(films, movie, entry, series)
     return Import(KIND, tuple(films.values()), dropped=dict(dropped))
 
 
@@ -44,23 +46,25 @@ def _entries(content: Any) -> Iterator[dict[str, Any]]:
 
 
 def _add(
-    films: dict[tuple[str, int | None], Viewing], movie: dict[str, Any], entry: dict[str, Any]
-) -> None:
+    films: dict[tuple[str, int | None, bool], Viewing], movie: dict[str, Any],
+    entry: dict[str, Any], series: bool,
+) -> None:  # fmt: skip
     title = movie["title"].strip()
     year = movie.get("year") if isinstance(movie.get("year"), int) else None
     said = movie.get("ids")
     ids: dict[str, Any] = said if isinstance(said, dict) else {}
-    known = films.get((title, year)) or Viewing(
+    known = films.get((title, year, series)) or Viewing(
         title,
         "Trakt",
         year=year,
         imdb_id=str(ids["imdb"]) if ids.get("imdb") else None,
         tmdb_id=str(ids["tmdb"]) if ids.get("tmdb") else None,
         raw=f"{title} ({year or 'no year'})",
+        series=title if series else "",
     )
     rating = stars(entry.get("rating"), out_of=10) if _RATED in entry else None
     seen = latest(instant(entry.get(key)) for key in _WATCHED)
-    films[title, year] = replace(
+    films[title, year, series] = replace(
         known,
         rating=rating if rating is not None else known.rating,
         evidence=Evidence.RATED if rating is not None else known.evidence,

@@ -29,10 +29,23 @@ if (working) {
   setTimeout(look, 1000);
 }
 
+// What is said about a film on a card is said in place: the page does not move.
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  const card = form.closest(".film");
+  if (!card || !("inPlace" in form.dataset)) return;
+  event.preventDefault();
+  const said = new URLSearchParams(new FormData(form, event.submitter));
+  said.set("in-place", "1");
+  const answer = await fetch(form.action, { method: "POST", body: said, credentials: "same-origin" });
+  card.querySelector("[role=status]").textContent = answer.ok ? await answer.text() : "That did not work.";
+  card.classList.toggle("done", answer.ok && event.submitter.value !== "later");
+});
+
 // A button that was pressed says so, and is not pressed twice.
 document.addEventListener("submit", (event) => {
   const button = event.submitter;
-  if (!button || event.target.method !== "post") return;
+  if (!button || event.target.method !== "post" || event.defaultPrevented) return;
   event.target.setAttribute("aria-busy", "true");
   setTimeout(() => { button.disabled = true; }, 0);
 });

@@ -1,4 +1,4 @@
-"""Pages of results: rows for you, the server, and what to do with one's own data."""
+"""Pages of settings: the server, the schedule, and what to do with one's own data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from epicrec.client.account import Account
 from epicrec.client.device import Device
-from epicrec.client.pages.history import about, known
+from epicrec.client.pages.films import about
 from epicrec.client.pages.working import in_background, onward
 from epicrec.client.promises import said
 from epicrec.client.releases import CHOSEN_MOMENT
@@ -25,45 +25,6 @@ from epicrec.client.store import PLAIN, set_aside
 from epicrec.client.vault import LEAST, DamagedError, Vault, WrongPassphraseError
 from epicrec.client.web import Ask, Handler, to
 from epicrec.errors import InputError
-
-_MORE = 60
-
-
-def for_you(ask: Ask) -> Response:
-    device = ask.device
-    category = ask.path.get("category")
-    if category is not None and category not in device.catalogue.categories:
-        raise InputError("the catalogue has no such category; go back to For you")
-    compare = "compare" in ask.query
-    found = device.for_you(compare=compare, n=_MORE if category is not None else 12, wait=False)
-    rows = [row for row in found.rows if category is None or row.category == category]
-    shown = {card.item_id: about(device, card.item_id) for row in rows for card in row.cards}
-    return ask.page(
-        "for_you.html", found=found, rows=rows, films=shown, compare=compare, category=category,
-        watched=len(device.history.items()), account=device.account,
-        listed=bool(device.published.listed), fetching=device.published.is_fetching,
-        unwanted=[about(device, item) for item in device.shelf.unwanted()],
-    )  # fmt: skip
-
-
-def not_interested(ask: Ask) -> Response:
-    device, item = ask.device, ask.field("item_id")
-    known(device, item)
-    device.shelf.not_interested(item, wanted=bool(ask.field("again")))
-    ask.say(f"{device.catalogue.title_of(item)}: {said('not interested')}")
-    return to("/for-you")
-
-
-def refresh(ask: Ask) -> Response:
-    device = ask.device
-
-    def fetching() -> Handler:
-        if device.refresh():
-            return onward("/for-you")  # which says what went wrong
-        return onward("/for-you", "Fetched what the server has for everybody.")
-
-    return in_background(ask, "fetch", "asking the server", fetching)
-
 
 # ---- the server ---------------------------------------------------------------------------
 
