@@ -69,8 +69,9 @@ def client(
         Path | None, typer.Option(help="Where the history is kept; ~/.local/share/epicrec.")
     ] = None,
     catalogue: Annotated[
-        str, typer.Option(help="'films', or a list of films from MovieLens, IMDb or TMDB.")
-    ] = "films",
+        str,
+        typer.Option(help="'titles', 'films', or a list of films from MovieLens, IMDb or TMDB."),
+    ] = "titles",
     port: Annotated[int, typer.Option(help="The local port; 0 takes a free one.")] = 8377,
     restore: Annotated[
         Path | None, typer.Option(help="Everything from another machine, as exported there.")

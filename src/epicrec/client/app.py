@@ -67,6 +67,8 @@ CHANGES: tuple[tuple[str, Handler], ...] = (
     ("/data/forget-there", settings.forget_there),
     ("/data/erase", settings.erase),
     ("/data/passphrase", settings.passphrase),
+    ("/data/catalogue", settings.add_catalogue),
+    ("/data/catalogue/forget", settings.forget_catalogue),
     ("/unlock", settings.unlock),
     ("/begin-anew", settings.begin_anew),
 )

@@ -13,17 +13,24 @@ from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from epicrec.client.sources.archives import is_zip, unpack
-from epicrec.client.sources.titles import Reading, read_title
+from epicrec.client.sources.records import FILM
+from epicrec.client.sources.titles import Reading, normalise, read_title
+from epicrec.client.work import column, works_of
+from epicrec.data import EMBEDDED, find
 from epicrec.data.catalogue import Catalogue
+from epicrec.data.datasets import load_catalogue
 from epicrec.data.formats import items_file, read_items_table
 from epicrec.errors import InputError
 from epicrec.progress import report
 
+TITLES, ADDED = "titles", "catalogue.parquet"
+"""The list that a client begins with, and the file it is in once something was added."""
 MOST_FILMS = 10_000
 """How many of IMDb's films are kept, the most voted first."""
 
@@ -32,6 +39,9 @@ _BASICS = ("title.basics.tsv.gz", "title.basics.tsv")
 _VOTES = ("title.ratings.tsv.gz", "title.ratings.tsv")
 _IMDB_FILMS = ("movie", "tvMovie")
 _MAX_ZIP = 512 * 2**20
+_LANGUAGES = ("de", "fr", "es", "it")
+_KEPT = ("kind", "country", "original_title", "alternatives", "imdb_id", "tmdb_id")
+_LESS_KNOWN = 5.0  # what a list of somebody else's adds is less known than what ours has
 
 Links = dict[Any, tuple[Any, Any]]
 """MovieLens' id of a film → its numbers at IMDb and TMDB."""
@@ -73,6 +83,80 @@ def with_text_ids(catalogue: Catalogue) -> Catalogue:
     table = catalogue.to_table()
     ids = pa.array([str(i) for i in table["item_id"].to_pylist()])
     return Catalogue.from_table(table.set_column(0, "item_id", ids))
+
+
+def usual_titles() -> Catalogue:
+    """Our list of films and series, with how well known each is: as in `films`, and of the others
+    those that have a title in four languages before the rest."""
+    titles, films = load_catalogue(TITLES), load_catalogue(EMBEDDED)
+    table = titles.to_table()
+    known = np.full(len(titles), 2.0)
+    named = [any(row) for row in zip(*(table[c].to_pylist() for c in _LANGUAGES), strict=True)]
+    known[np.flatnonzero(named)] = 6.0
+    if films.popularity is not None:
+        known[titles.positions(films.item_ids)] = films.popularity
+    return Catalogue.from_table(table.append_column("popularity", pa.array(known)))
+
+
+def among(catalogue: Catalogue, item_ids: Any) -> Catalogue:
+    """Those of a catalogue that another list has too; all of them where it has none."""
+    here = find(np.unique(np.asarray(item_ids).astype(np.str_)), catalogue.item_ids) >= 0
+    if here.all() or not here.any():
+        return catalogue
+    return Catalogue.from_table(catalogue.to_table().filter(pa.array(here)))
+
+
+def merged(catalogue: Catalogue, other: Catalogue) -> Catalogue:
+    """A catalogue with the works of another added that it has not; those it has keep their ids, and
+    get the numbers that they have elsewhere."""
+    by_work: dict[str, int] = {}
+    for at, item in enumerate(catalogue.item_ids.tolist()):
+        for name in works_of(catalogue, item):
+            by_work.setdefault(name, at)
+    rows = [_row(catalogue, at, str(item)) for at, item in enumerate(catalogue.item_ids)]
+    taken = {row["item_id"] for row in rows}
+    scale = _most(catalogue) / _most(other)
+    for at, item in enumerate(other.item_ids.tolist()):
+        if at % 1_000 == 0:
+            report("adding titles", at, len(other))
+        row = _row(other, at, str(item))
+        names = works_of(other, item)
+        same = next((by_work[name] for name in sorted(names) if name in by_work), None)
+        if same is not None:
+            for number in ("imdb_id", "tmdb_id"):
+                rows[same][number] = rows[same][number] or row[number]
+            continue
+        row["item_id"] = _stable_id(row, taken)
+        row["popularity"] = min(scale * row["popularity"], _LESS_KNOWN)
+        taken.add(row["item_id"])
+        by_work.update(dict.fromkeys(names, len(rows)))
+        rows.append(row)
+    return Catalogue.from_table(pa.Table.from_pylist(rows))
+
+
+def _most(catalogue: Catalogue) -> float:
+    return max(float(catalogue.popularity.max()), 1.0) if catalogue.popularity is not None else 1.0
+
+
+def _row(catalogue: Catalogue, at: int, item_id: str) -> dict[str, Any]:
+    known = catalogue.popularity
+    texts = {name: column(catalogue, name, at) or "" for name in _KEPT}
+    return texts | {
+        "item_id": item_id, "title": str(catalogue.titles[at]),
+        "genres": "|".join(catalogue.categories_of(at)), "year": int(catalogue.years[at]),
+        "popularity": 1.0 if known is None else float(known[at]),
+    }  # fmt: skip
+
+
+def _stable_id(row: dict[str, Any], taken: set[str]) -> str:
+    """The number that most lists have, else title and year as in ours."""
+    if row["imdb_id"]:
+        return str(row["imdb_id"])
+    if row["tmdb_id"]:
+        return f"tmdb-{row['kind'] or FILM}-{row['tmdb_id']}"
+    plain = "-".join(normalise(row["title"]).split()) or "untitled"
+    name = f"{plain}-{row['year']}"
+    return name if name not in taken else f"{name}-{len(taken)}"
 
 
 def _first(folder: Path, names: tuple[str, ...]) -> Path | None:

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from epicrec.client.account import Account, Accounts, Dial
+from epicrec.client.catalogues import among
 from epicrec.client.choice import Choice
 from epicrec.client.common import CommonModel
 from epicrec.client.extension import Extension
@@ -43,14 +44,12 @@ class Device:
         passphrase: str | None = None,
         dial: Dial = Remote,
     ) -> None:
-        self.folder, self.catalogue = folder, catalogue
+        self.folder = folder
         self.store = store = Store(folder, passphrase)
         self.history = History(store)
-        self.reading = Reading(self.history, catalogue)
-        self.extension = Extension(store, self.history, self.reading)
         self.accounts = Accounts(store, dial)
         self.published = Published(store, folder, self.accounts, self._takes_part)
-        self.shelf = Shelf(store, catalogue, self.history, self.accounts, self.published)
+        self._know(catalogue)
         self._drawing = threading.Lock()
         try:
             if server:
@@ -62,6 +61,18 @@ class Device:
 
     def close(self) -> None:
         self.store.close()
+
+    def _know(self, catalogue: Catalogue) -> None:
+        self.catalogue, self._sendable = catalogue, ("", catalogue)
+        self.reading = Reading(self.history, catalogue)
+        self.extension = Extension(self.store, self.history, self.reading)
+        self.shelf = Shelf(self.store, catalogue, self.history, self.accounts, self.published)
+
+    def use_catalogue(self, catalogue: Catalogue) -> int:
+        """Another list of films from now on. What earlier imports named and the list before did not
+        have is looked for again; how many entries came of it."""
+        self._know(catalogue)
+        return self.reading.match_again()
 
     def erase(self, *, ledger: bool = False) -> None:
         """Forget history, settings, releases and model; the ledger, which has no titles, only
@@ -114,8 +125,20 @@ class Device:
     def releases(self) -> Releases:
         return Releases(self.store, self.ledger)
 
+    @property
+    def sendable(self) -> Catalogue:
+        """The films that a release may be about: those of the catalogue that the model published by
+        the server lists, as a server takes no others; all where it has none that are known here.
+        Nothing of the history decides it."""
+        kept = self.published.model()
+        if kept is None:
+            return self.catalogue
+        if self._sendable[0] != kept[1].Hash:
+            self._sendable = (kept[1].Hash, among(self.catalogue, kept[0].item_ids_))
+        return self._sendable[1]
+
     def outlook(self) -> Outlook:
-        return self.releases.outlook(self.catalogue, self.history.items(), self.choice)
+        return self.releases.outlook(self.sendable, self.history.items(), self.choice)
 
     def draw(self, *, everything: bool = False, scheduled: bool = False) -> Stored:
         """Draw, record, and only then show. See `Releases.draw`. Nothing is asked of the server.
@@ -126,13 +149,14 @@ class Device:
         """
         account = self.accounts.chosen()
         with self._drawing:
-            if not self.choice.sends(self.catalogue):
+            films = self.sendable
+            if not self.choice.sends(films):
                 raise InputError(
                     "you keep all of it to yourself, so there is nothing to draw or send; choose "
                     "another level on the privacy page"
                 )
             return self.releases.draw(
-                self.catalogue, self.history.items(), self.choice, account["user_id"],
+                films, self.history.items(), self.choice, account["user_id"],
                 everything=everything, chosen_moment=not scheduled,
             )  # fmt: skip
 
@@ -176,9 +200,13 @@ class Device:
     def for_you(self, *, compare: bool = False, n: int = 12, wait: bool = True) -> ForYou:
         """See `Shelf.rows`. What the server has is fetched where it is time; pages do not `wait`
         for it."""
-        if self.account is not None and self.published.is_due:
-            if wait:
-                self.published.refresh()
-            else:
-                self.published.refresh_soon()
+        if not wait:
+            self.look_soon()
+        elif self.account is not None and self.published.is_due:
+            self.published.refresh()
         return self.shelf.rows(compare=compare, n=n)
+
+    def look_soon(self) -> None:
+        """Fetch what the server has for everybody, in the background, where it is time."""
+        if self.account is not None and self.published.is_due:
+            self.published.refresh_soon()

@@ -321,16 +321,35 @@ class History:
                     )
             self._answer_elsewhere(db)
             db.execute("UPDATE batches SET state = 'kept' WHERE id = ?", (batch,))
-            kept = "batch IN (SELECT id FROM batches WHERE state = 'kept')"
-            entered = db.execute(
-                "INSERT OR IGNORE INTO viewings (batch, item_id, source, evidence, title, why, "
-                "confidence, watched_at, rating) SELECT batch, item_id, source, evidence, title, "
-                f"why, confidence, watched_at, rating FROM drafts WHERE status = ? AND {kept}",
-                (Status.MATCHED.value,),
-            ).rowcount
-            waiting = tuple(status.value for status in _ASKED)
-            db.execute(f"DELETE FROM drafts WHERE status NOT IN {waiting} AND {kept}")
-        return entered
+            return _enter_matched(db)
+
+    def not_found(self) -> list[tuple[tuple[int, int], Viewing]]:
+        """The lines of kept imports that no catalogue had, each with its place."""
+        with self.store.reading() as db:
+            rows = db.execute(
+                "SELECT * FROM drafts WHERE status = ? AND title <> ''",
+                (Status.NOT_IN_CATALOGUE.value,),
+            ).fetchall()
+        return [
+            ((row["batch"], row["row"]),
+             Viewing(row["title"], row["source"], Evidence(row["evidence"]), row["year"]))
+            for row in rows
+        ]  # fmt: skip
+
+    def found_now(self, found: Iterable[tuple[tuple[int, int], Match]]) -> int:
+        """Enter what a new catalogue has of them; what is unsure waits for review."""
+        with self.store.changing() as db:
+            db.executemany(
+                "UPDATE drafts SET status = ?, item_id = ?, candidates = ?, why = ?, "
+                "confidence = ? WHERE batch = ? AND row = ?",
+                [
+                    (match.status.value, _text(match.item_id), _candidates(match), match.why,
+                     match.confidence, *place)
+                    for place, match in found
+                    if match.status in (Status.MATCHED, *_ASKED)
+                ],
+            )  # fmt: skip
+            return _enter_matched(db)
 
     def _answer_elsewhere(self, db: sqlite3.Connection) -> None:
         """What was answered in one import is not asked in another."""
@@ -359,8 +378,10 @@ class History:
         with self.store.reading() as db:
             rows = db.execute(
                 """SELECT b.*, (SELECT count(*) FROM viewings v WHERE v.batch = b.id) AS films,
-                    (SELECT count(*) FROM drafts d WHERE d.batch = b.id) AS waiting
-                FROM batches b WHERE state <> 'undone' ORDER BY id DESC LIMIT 50"""
+                    (SELECT count(*) FROM drafts d WHERE d.batch = b.id
+                        AND (state = 'draft' OR d.status IN (?, ?))) AS waiting
+                FROM batches b WHERE state <> 'undone' ORDER BY id DESC LIMIT 50""",
+                tuple(status.value for status in _ASKED),
             ).fetchall()
         return [
             Batch(row["id"], row["created"], row["about"], row["state"], row["films"],
@@ -384,6 +405,24 @@ _ENTER = (
 )
 
 
+def _enter_matched(db: sqlite3.Connection) -> int:
+    """Into the history with what is matched in kept imports; how many entries are new. What waits
+    and what no catalogue has stays."""
+    kept = "batch IN (SELECT id FROM batches WHERE state = 'kept')"
+    entered = db.execute(
+        "INSERT OR IGNORE INTO viewings (batch, item_id, source, evidence, title, why, "
+        "confidence, watched_at, rating) SELECT batch, item_id, source, evidence, title, "
+        f"why, confidence, watched_at, rating FROM drafts WHERE status = ? AND {kept}",
+        (Status.MATCHED.value,),
+    ).rowcount
+    db.execute(f"DELETE FROM drafts WHERE status = ? AND {kept}", (Status.MATCHED.value,))
+    return entered
+
+
+def _candidates(match: Match) -> str:
+    return json.dumps([str(c) for c in match.candidates[:8]])
+
+
 def _line(
     batch: int, row: int, match: Match, source: str, when: str | None, rating: float | None,
     times: int,
@@ -391,7 +430,7 @@ def _line(
     """A line of the table of drafts."""
     return (
         batch, row, match.status.value, _text(match.item_id),
-        json.dumps([str(c) for c in match.candidates[:8]]), match.title, match.year, match.key,
+        _candidates(match), match.title, match.year, match.key,
         match.evidence.value, match.why, match.confidence, source, when, rating, times,
     )  # fmt: skip
 

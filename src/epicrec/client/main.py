@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from epicrec.client.app import Client
     from epicrec.client.device import Device
     from epicrec.client.web import State
+    from epicrec.data import Catalogue
     from epicrec.privacy.ledger import Entry
 
 PORT = 8377
@@ -38,7 +39,7 @@ def run_client(
     folder: Path | None = None,
     server: str = "",
     certificate: Path | None = None,
-    catalogue: str = "films",
+    catalogue: str = "titles",
     port: int = PORT,
     restore: Path | None = None,
 ) -> None:
@@ -91,23 +92,19 @@ def open_state(
     folder: Path, *, server: str = "", certificate: Path | None = None, catalogue: str = "films"
 ) -> State:
     """The device, or, where its history is under a passphrase, the way to open it."""
-    from epicrec.client.catalogues import read_catalogue, with_text_ids
     from epicrec.client.device import Device
     from epicrec.client.store import LockedError
     from epicrec.client.vault import DamagedError
     from epicrec.client.web import State
-    from epicrec.data import EMBEDDED
-    from epicrec.data.datasets import load_catalogue
     from epicrec.privacy import LedgerDamagedError
 
-    films = load_catalogue(EMBEDDED) if catalogue == EMBEDDED else read_catalogue(catalogue)
-    films = with_text_ids(films)
     try:
         trusted = certificate.read_text("utf-8") if certificate else ""
     except OSError as error:
         raise InputError(f"cannot read the certificate {certificate}: {error}") from error
 
     def open_device(passphrase: str | None) -> Device:
+        films = catalogue_of(folder, catalogue)
         return Device(folder, films, server=server, certificate=trusted, passphrase=passphrase)
 
     state = State(open_device, folder=folder)
@@ -118,6 +115,24 @@ def open_state(
     except (DamagedError, LedgerDamagedError) as error:
         state.damage = error
     return state
+
+
+def catalogue_of(folder: Path, name: str) -> Catalogue:
+    """The list of films to begin with; the client's own with what was added to it in the pages."""
+    from epicrec.client.catalogues import (
+        ADDED,
+        TITLES,
+        read_catalogue,
+        usual_titles,
+        with_text_ids,
+    )
+    from epicrec.data import EMBEDDED
+    from epicrec.data.datasets import load_catalogue
+
+    if name == TITLES:
+        added = folder / ADDED
+        return with_text_ids(read_catalogue(added)) if added.exists() else usual_titles()
+    return with_text_ids(load_catalogue(EMBEDDED) if name == EMBEDDED else read_catalogue(name))
 
 
 def bring(folder: Path, packed: Path, ask: Callable[[str], str] = getpass) -> None:

@@ -67,6 +67,14 @@ class Reading:
         matches = self.matcher.match_all(found.viewings, self._history.answers())
         return self._history.draft(found.kind, zip(found.viewings, matches, strict=True), facts)
 
+    def match_again(self) -> int:
+        """Look for what an earlier catalogue did not have; how many entries came of it."""
+        waiting = self._history.not_found()
+        matches = self.matcher.match_all([thing for _, thing in waiting], self._history.answers())
+        return self._history.found_now(
+            (place, match) for (place, _), match in zip(waiting, matches, strict=True)
+        )
+
     @property
     def has_example(self) -> bool:
         return bool((self._catalogue.positions(list(_example_viewer())) >= 0).any())

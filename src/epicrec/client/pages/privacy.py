@@ -59,12 +59,13 @@ def _chosen(ask: Ask, given: dict[str, str]) -> Choice:
 
 def _explained(ask: Ask, choice: Choice) -> dict[str, Any]:
     device = ask.device
-    epsilon = choice.epsilon(device.catalogue)
+    films = device.sendable
+    epsilon = choice.epsilon(films)
     totals = device.ledger.total()
     plan = device.store.setting("schedule")
     return {
         "choice": choice,
-        "levels_chosen": sorted(set(choice.levels(device.catalogue).values())),
+        "levels_chosen": sorted(set(choice.levels(films).values())),
         "plan": plan,
         "due": next_moment(plan),
         "chosen_moment": CHOSEN_MOMENT,
@@ -74,7 +75,7 @@ def _explained(ask: Ask, choice: Choice) -> dict[str, Any]:
         "worlds": in_worlds(epsilon),
         "limit": device.ledger.limit_epsilon,
         "total": totals.get("item"),
-        "outlook": device.releases.outlook(device.catalogue, device.history.items(), choice),
+        "outlook": device.releases.outlook(films, device.history.items(), choice),
     }
 
 
@@ -83,6 +84,7 @@ def _explained(ask: Ask, choice: Choice) -> dict[str, Any]:
 
 def preview(ask: Ask) -> Response:
     device = ask.device
+    device.look_soon()  # which films the server takes
     unsent = device.releases.unsent()
     return ask.page(
         "preview.html",
@@ -96,6 +98,7 @@ def preview(ask: Ask) -> Response:
 
 def draw(ask: Ask) -> Response:
     device = ask.device
+    device.look_soon()
     try:
         device.draw(everything=bool(ask.field("everything")))
     except BudgetExceededError as error:
@@ -173,10 +176,10 @@ def _learned(ask: Ask, held: list[wire.Feedback] | None = None, problem: str = "
         q=text,
         sent=sent,
         titles=[
-            (about(device, i), title_odds(device.catalogue, sent, i), i in watched) for i in titles
+            (about(device, i), title_odds(device.sendable, sent, i), i in watched) for i in titles
         ],
         categories=category_views(
-            device.catalogue, sent, items, dict(device.choice.levels(device.catalogue))
+            device.sendable, sent, items, dict(device.choice.levels(device.sendable))
         ),
         looked=held is not None,
         account=device.account,

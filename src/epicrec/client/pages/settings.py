@@ -10,9 +10,11 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+import pyarrow.parquet as pa_parquet
 from starlette.responses import Response
 
 from epicrec.client.account import Account
+from epicrec.client.catalogues import ADDED, merged, read_catalogue, usual_titles, with_text_ids
 from epicrec.client.device import Device
 from epicrec.client.pages.films import about
 from epicrec.client.pages.working import in_background, onward
@@ -22,7 +24,7 @@ from epicrec.client.remote import RemoteError, UntrustedError, fingerprint, show
 from epicrec.client.schedule import EVERY, USUAL, next_moment, next_try, set_schedule
 from epicrec.client.sources import Evidence, Viewing, write_own
 from epicrec.client.store import PLAIN, set_aside
-from epicrec.client.vault import LEAST, DamagedError, Vault, WrongPassphraseError
+from epicrec.client.vault import LEAST, DamagedError, Vault, WrongPassphraseError, write_private
 from epicrec.client.web import Ask, Handler, to
 from epicrec.errors import InputError
 
@@ -115,8 +117,41 @@ def data(ask: Ask) -> Response:
     device = ask.device
     return ask.page(
         "data.html", films=device.history.count(), folder=device.folder,
+        titles=len(device.catalogue), added=(device.folder / ADDED).exists(),
         servers=_servers(device), under_passphrase=device.store.is_sealed, least=LEAST,
     )  # fmt: skip
+
+
+def add_catalogue(ask: Ask) -> Response:
+    """Add a list of films that lies on this machine; what it has is looked for in earlier
+    imports."""
+    device, text = ask.device, ask.field("path").strip()
+    if not text:
+        raise InputError("give the path of a file or folder on this machine")
+
+    def adding() -> Handler:
+        before = len(device.catalogue)
+        films = merged(device.catalogue, with_text_ids(read_catalogue(Path(text).expanduser())))
+        packed = io.BytesIO()
+        pa_parquet.write_table(films.to_table(), packed)
+        write_private(device.folder / ADDED, packed.getvalue())
+        found = device.use_catalogue(films)
+        return onward(
+            "/data",
+            f"{len(films) - before:,} titles were added. {found:,} lines of earlier imports were "
+            "found among them.",
+        )
+
+    return in_background(ask, f"catalogue-{text}", "reading the list", adding)
+
+
+def forget_catalogue(ask: Ask) -> Response:
+    """Back to the list that the program brings."""
+    device = ask.device
+    (device.folder / ADDED).unlink(missing_ok=True)
+    device.use_catalogue(usual_titles())
+    ask.say("The list is again the one that this program brings.")
+    return to("/data")
 
 
 def _servers(device: Device) -> str:
