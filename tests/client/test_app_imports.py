@@ -54,14 +54,32 @@ def test_a_file_is_reviewed_kept_and_undone(alone: Pages) -> None:
     assert alone.device.history.count() == 0
 
 
+def answers_to(page: str) -> dict[str, str]:
+    """The form of a question, with the first choice."""
+    name = page.partition('name="answer-')[2].partition('"')[0]
+    value = page.partition(f'name="answer-{name}" value="')[2].partition('"')[0]
+    which = page.partition('name="upload" value="')[2].partition('"')[0]
+    return {"upload": which, f"answer-{name}": value}
+
+
 def test_questions_are_asked_and_answered(alone: Pages) -> None:
     text = 'Title,Date\n"Heat","05/06/2024"\n"Alien","03/04/2024"\n'
     asked = put_file(alone, "history.csv", text)
     assert "<legend>" in asked.text
-    name = asked.text.partition('name="answer-')[2].partition('"')[0]
-    value = asked.text.partition(f'name="answer-{name}" value="')[2].partition('"')[0]
-    answered = alone.http.post("/sources/file", data={f"answer-{name}": value})
+    answered = alone.http.post("/sources/file", data=answers_to(asked.text))
     assert answered.url.path.startswith("/import/")
+
+
+def test_two_tabs_do_not_mix(alone: Pages) -> None:
+    """Two files with a question each, answered in the other order."""
+    one, two = (
+        put_file(alone, "history.csv", f'Title,Date\n"{title}","05/06/2024"\n')
+        for title in ("Heat", "Alien")
+    )
+    for asked, title, other in ((one, "Heat", "Alien"), (two, "Alien", "Heat")):
+        review = alone.http.post("/sources/file", data=answers_to(asked.text)).text
+        assert title in review
+        assert other not in review
 
 
 def test_ambiguous_lines_are_decided_and_remembered(alone: Pages) -> None:
