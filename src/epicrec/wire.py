@@ -6,6 +6,7 @@ speak to our server and ours to Gorse. Registration, Released and ModelInfo are 
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -26,6 +27,11 @@ MOST_ROWS = 10_000
 """The most rows in one message."""
 MOST_VALUE = 1e9
 """The largest value of feedback, either way."""
+MOST_EXTRAS = 8_192
+"""The most characters, as JSON, of labels or of a stated guarantee."""
+MOST_SETTINGS = 262_144
+"""The same of a release's public settings."""
+_DEEPEST = 16
 
 
 def _moment(value: datetime) -> datetime:
@@ -40,14 +46,30 @@ def _dated(value: Any) -> Any:
     return None if value == "" else value
 
 
+def _plain(value: Any, most: int = MOST_EXTRAS) -> Any:
+    """JSON that can be stored and said again: not too long, not too deep, of text and numbers."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        inner = [list(one.values()) if isinstance(one, dict) else one for one in level]
+        level = [one for part in inner if isinstance(part, list) for one in part]
+    if level:
+        raise ValueError(f"nested more than {_DEEPEST} deep")
+    if len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode()) > most:
+        raise ValueError(f"longer than {most:,} bytes as JSON")
+    return value
+
+
 def _guarantee(value: dict[str, Any]) -> dict[str, Any]:
     try:
-        return Guarantee.from_dict(value).to_dict()
+        return Guarantee.from_dict(_plain(value)).to_dict()
     except InputError as error:
         raise ValueError(str(error)) from None
 
 
 def _release(value: dict[str, Any]) -> dict[str, Any]:
+    rest = {name: inner for name, inner in value.items() if name not in _ONE_EACH}
+    _plain(rest, MOST_SETTINGS)
+    _plain(rest.get("guarantee"))
     try:
         release = Release.from_dict(value).public()
     except InputError as error:
@@ -67,12 +89,14 @@ Remark = Annotated[str, Field(max_length=1024, pattern=r"^[^\x00]*$")]
 Amount = Annotated[float, Field(ge=-MOST_VALUE, le=MOST_VALUE, allow_inf_nan=False)]
 Moment = Annotated[datetime, AfterValidator(_moment)]
 MomentOrNone = Annotated[Moment | None, BeforeValidator(_dated)]
-Extras = dict[Name, Any] | list[Any] | None
+Extras = Annotated[dict[Name, Any] | list[Any] | None, AfterValidator(_plain)]
 StatedGuarantee = Annotated[dict[str, Any], AfterValidator(_guarantee)]
 """`Guarantee.to_dict()`: epsilon (null for none), delta, unit, relation, status, assumes, ...."""
 StatedRelease = Annotated[dict[str, Any], AfterValidator(_release)]
 """`perturb.Release.to_dict()`; what the device keeps of it is dropped where it still stands."""
 _ITEM_IDS = TypeAdapter(list[Id])
+_ONE_EACH = ("items", "counts", "ratings")
+"""What a release has one of for each item; these are counted by rows."""
 
 
 class Message(BaseModel):
@@ -143,9 +167,13 @@ class FeedbackPage(Message):
 
 
 class Health(Message):
+    """Gorse's data store is our database; its cache store are our lists and models."""
+
     Ready: bool
     DataStoreConnected: bool
     DataStoreError: str = ""
+    CacheStoreConnected: bool = True
+    CacheStoreError: str = ""
 
 
 # ---- additions ----------------------------------------------------------------------------

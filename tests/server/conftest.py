@@ -20,6 +20,7 @@ from epicrec.perturb import Release
 from epicrec.privacy import Guarantee
 from epicrec.server import Settings
 from epicrec.server.main import make_server
+from epicrec.server.service import Service
 
 ADMIN = "admin-key-of-the-tests"
 PATIENCE = 600.0
@@ -103,6 +104,13 @@ class Running:
         made = self.client(answer["Secret"])
         made.user_id = answer["UserId"]
         return made
+
+
+def prepare(**settings: Any) -> None:
+    """What a start does before it listens: tables, catalogue."""
+    service = Service(Settings(**settings))
+    service.prepare()
+    service.database.stop()
 
 
 @contextmanager

@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 
 from epicrec.data.datasets import load_catalogue
-from epicrec.server import Settings, serve
+from epicrec.server import Settings
 from epicrec.server.store import people
 from epicrec.server.store.database import Database
 from epicrec.server.training import lists
 from killing import ENVIRONMENT
-from server.conftest import ADMIN, PATIENCE, _free_port
+from server.conftest import ADMIN, PATIENCE, _free_port, prepare
 
 MOMENTS = (
     "training 30", "server COMMIT 9", "server INSERT 30", "server 7", "training replace 6",
@@ -185,7 +185,7 @@ def test_killed_under_load(tmp_path: Path, moments: Sequence[str]) -> None:
         "train_every": 0, "training_nice": 0, "factors": 4, "iterations": 3,
         "registrations_per_hour": 10_000, "requests_per_minute": 1_000_000,
     }  # fmt: skip
-    serve(check=True, catalogue="films", **settings)  # filled once, so that each start is quick
+    prepare(catalogue="films", **settings)  # filled once, so that each start is quick
     writers = [Writer(port, *account) for account in accounts(settings)]
     trainings, checked = 0, 0
     nursery = Nursery(settings)

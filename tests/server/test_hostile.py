@@ -132,6 +132,51 @@ def test_any_json_at_all(target: Running, body: object) -> None:
         assert answer.status_code < 500, (path, body, answer.text)
 
 
+def test_what_cannot_be_said_again_is_refused(target: Running) -> None:
+    """Lone surrogates, deep nesting, numbers beyond every float: in every field that takes any."""
+    user = target.register()
+    deep: object = []
+    for _ in range(200):
+        deep = [deep]
+    headers = {"Content-Type": "application/json"}
+    own = f"/api/user/{user.user_id}/release"
+    release = released(["heat-1995"])["Release"]
+    huge = release | {"guarantee": release["guarantee"] | {"epsilon": 10**400, "status": "proved"}}
+    for odd in ("\ud800", deep, float("nan"), "x" * 10_000):
+        for method, path, body in (
+            ("POST", "/api/item", {"ItemId": "odd", "Labels": {"a": odd}}),
+            ("PATCH", "/api/item/heat-1995", {"Labels": [odd]}),
+            ("POST", "/api/user", {"UserId": "odd", "Labels": {"a": odd}}),
+        ):
+            content = json.dumps(body)
+            refused(target.admin.request(method, path, content=content, headers=headers))
+        stated = release["guarantee"] | {"assumes": [odd]}
+        content = json.dumps({"Release": release | {"guarantee": stated}})
+        refused(user.put(own, content=content, headers=headers))
+    for wrong in (huge, release | {"counts": [10**400]}, release | {"ratings": [10**400]}):
+        refused(user.put(own, json={"Release": wrong}))
+    content = json.dumps({"Release": release | {"settings": {"a": deep}}})
+    refused(user.put(own, content=content, headers=headers))
+    assert target.admin.get("/api/items").status_code == 200
+    assert user.get(f"/api/user/{user.user_id}/feedback").json() == []
+
+
+def test_ids_with_slashes(target: Running) -> None:
+    admin = target.admin
+    item = "films/2020/a b%2F?"
+    path = quote(item, safe="")
+    admin.post("/api/item", json={"ItemId": item, "Categories": ["Sci-Fi/Fantasy"]})
+    admin.post("/api/user", json={"UserId": "a/b"})
+    admin.put("/api/feedback", json=[{"FeedbackType": "like", "UserId": "a/b", "ItemId": item}])
+    assert admin.get(f"/api/item/{path}").json()["ItemId"] == item
+    assert admin.get("/api/user/a%2Fb").json()["UserId"] == "a/b"
+    assert admin.get("/api/user/a%2fb/feedback").json()[0]["ItemId"] == item
+    assert admin.get(f"/api/feedback/like/a%2Fb/{path}").json()["UserId"] == "a/b"
+    assert admin.delete(f"/api/feedback/a%2Fb/{path}").json() == {"RowAffected": 1}
+    assert admin.delete("/api/user/a%2Fb").json() == {"RowAffected": 1}
+    assert admin.delete(f"/api/item/{path}").json() == {"RowAffected": 1}
+
+
 def test_ten_megabytes(target: Running) -> None:
     user = target.register()
     for path in ("/api/feedback", f"/api/user/{user.user_id}/release"):

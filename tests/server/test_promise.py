@@ -27,7 +27,7 @@ from epicrec.server.store import catalogue, people, releases
 from epicrec.server.store.database import Database
 from epicrec.server.training import job, lists, publish
 from epicrec.server.training.ledger import operator_ledger
-from server.conftest import Client, Running, running
+from server.conftest import Client, Running, prepare, running
 
 VICTIM = "victim"
 WATCHED, HIDDEN = "heat-1995", "alien-1979"
@@ -54,7 +54,7 @@ def settings_of(folder: Path, **more: Any) -> Settings:
 def world(folder: Path, **more: Any) -> Settings:
     """A server's folder in which a victim and some others rated films."""
     settings = settings_of(folder, **more)
-    serve(check=True, **{name: value for name, value in settings.to_dict().items() if value})
+    prepare(**settings.to_dict())
     films = [f"{name}" for name in (WATCHED, "the-godfather-1972", "fargo-1996")]
     rate(settings, {f"other-{k}": [films[k % 3], films[(k + 1) % 3]] for k in range(6)})
     rate(settings, {VICTIM: [WATCHED]})
@@ -254,7 +254,7 @@ def test_a_promise_that_an_older_version_broke_is_taken_back(tmp_path: Path, pin
 def test_lists_from_nothing_break_no_promise(tmp_path: Path, pinned: Fit) -> None:
     """A server is usually started before its operator sets train_from."""
     settings = settings_of(tmp_path / "server", train_from="")
-    serve(check=True, data=settings.data, http=True, catalogue="films")
+    prepare(data=settings.data, http=True, catalogue="films")
     assert job.run("train", settings)["state"] == "done"
     rate(settings, {VICTIM: [WATCHED]})
     published_into(settings_of(tmp_path / "server"), pinned)

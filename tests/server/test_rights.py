@@ -10,7 +10,7 @@ import pytest
 
 from epicrec.errors import InputError
 from epicrec.server import serve
-from server.conftest import released, running, wait_for
+from server.conftest import prepare, released, running, wait_for
 
 
 @pytest.fixture
@@ -61,14 +61,14 @@ def test_all_a_server_writes_is_its_own(tmp_path: Path) -> None:
 
 def test_what_an_older_version_left_open_is_closed(tmp_path: Path) -> None:
     folder = tmp_path / "server"
-    serve(check=True, data=str(folder))
+    prepare(data=str(folder))
     (folder / "models" / "1").mkdir()
     (folder / "models" / "1" / "top_items.npy").touch()
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o755 if path.is_dir() else 0o644)
     elsewhere = tmp_path / "elsewhere.sqlite"
     elsewhere.touch(mode=0o644)
-    serve(check=True, data=str(folder), database=f"sqlite:///{elsewhere}")
+    prepare(data=str(folder), database=f"sqlite:///{elsewhere}")
     assert is_closed(folder), rights(folder)
     assert elsewhere.stat().st_mode & 0o777 == 0o600
 

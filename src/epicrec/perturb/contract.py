@@ -52,7 +52,7 @@ class Release:
             raise InputError("not a release: an item stands in it twice; send each once")
         if not all(isinstance(m, Mapping) for m in (self.settings, self.aggregates, self.kept)):
             raise InputError("not a release: settings, aggregates and kept are names with values")
-        if any(type(count) is not int or count < 1 for count in self.counts or ()):
+        if any(type(count) is not int or not 0 < count < 2**53 for count in self.counts or ()):
             raise InputError("not a release: counts are whole numbers from 1 on")
         if not all(isfinite(rating) for rating in self.ratings or ()):
             raise InputError("not a release: ratings are numbers")
@@ -95,7 +95,7 @@ class Release:
                 plain[name] = None if plain[name] is None else tuple(plain[name])
             plain["guarantee"] = Guarantee.from_dict(plain["guarantee"])
             return cls(**plain)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             names = ", ".join(["format", *(f.name for f in fields(cls))])
             raise InputError(f"not a release: {error}; its fields are {names}") from error
 

@@ -106,4 +106,9 @@ class Guarantee:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and not isnan(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return not isnan(value)
+    except OverflowError:  # a whole number beyond every float
+        return False

@@ -85,20 +85,12 @@ def make_server(settings: Settings) -> uvicorn.Server:
     silence_access_log()
     certificate, key = _certificate(settings)
 
-    class Server(uvicorn.Server):
-        async def shutdown(self, sockets: Any = None) -> None:
-            """Cut idle connections first: TLS would wait for a goodbye idle clients never say."""
-            for connection in list(self.server_state.connections):
-                cycle = getattr(connection, "cycle", None)
-                if cycle is None or cycle.response_complete:
-                    connection.transport.abort()
-            await super().shutdown(sockets)
-
-    return Server(
+    return uvicorn.Server(
         uvicorn.Config(
             create_app(settings),
             host=settings.host,
             port=settings.port,
+            http="epicrec.server.api.connections:Connection",
             ssl_certfile=certificate,
             ssl_keyfile=key,
             log_config=None,
@@ -113,34 +105,44 @@ def make_server(settings: Settings) -> uvicorn.Server:
 
 
 def _check(settings: Settings) -> dict[str, Any]:
-    """Everything a start needs, tried without listening; raises where something is wrong."""
+    """Everything a start needs, tried without listening; raises where something is wrong.
+
+    The database is looked at and not changed: a running server's tables are no matter of a check.
+    """
     import ssl
 
+    from epicrec.data.datasets import load_catalogue
     from epicrec.server.service import Service
     from epicrec.server.store import catalogue, people
+    from epicrec.server.store.database import newest_version
     from epicrec.server.tls import fingerprint
 
     certificate, key = _certificate(settings)
-    shown: dict[str, str] = {}
+    found: dict[str, Any] = {}
     if certificate and key:
         try:
             ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
-            shown = {"fingerprint": fingerprint(Path(certificate))}
+            found = {"fingerprint": fingerprint(Path(certificate))}
         except (OSError, ValueError) as error:
             raise InputError(f"the certificate {certificate} cannot be used: {error}") from error
     if settings.train_from and settings.train_from != STORE:
         from epicrec.server.training.publish import rating_set
 
         rating_set(settings)
-    service = Service(settings)
+    if settings.catalogue:
+        found["catalogue"] = len(load_catalogue(settings.catalogue))
+    database = Service(settings).database
     try:
-        service.prepare()
-        with service.database.reading() as connection:
-            found = people.counts(connection) | {"items": catalogue.count(connection)}
+        found["tables"] = database.version()
+        if found["tables"] == newest_version():
+            with database.reading() as connection:
+                found |= people.counts(connection) | {"items": catalogue.count(connection)}
+        else:
+            found["a start changes them to"] = newest_version()
     finally:
-        service.database.stop()
-    where = "sqlite" if service.database.is_sqlite else "postgresql"
-    return {"ok": True, "database": where, "tls": not settings.http, **shown, **found}
+        database.stop()
+    where = "sqlite" if database.is_sqlite else "postgresql"
+    return {"ok": True, "database": where, "tls": not settings.http, **found}
 
 
 def _purge(settings: Settings, days: int) -> int:

@@ -1,43 +1,63 @@
-"""Metrics: counts and times in Prometheus' text format. Labels are route templates, never ids."""
+"""Metrics: counts and times for Prometheus. Labels are route templates, never ids."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
+Gauge = tuple[str, str, float]
+"""A name without `epicrec_`, what it means, and its value."""
+
 
 class Metrics:
-    """What this process has answered so far."""
+    """What this process has answered so far, and what `gauges` says when it is asked."""
 
-    def __init__(self) -> None:
-        self.requests: Counter[tuple[str, str, int]] = Counter()
-        self.seconds: dict[str, list[int]] = {}
-        self.sums: Counter[str] = Counter()
+    def __init__(self, gauges: Callable[[], Iterable[Gauge]]) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        for standard in (ProcessCollector, PlatformCollector, GCCollector):
+            standard(registry=self.registry)
+        self.registry.register(_Gauges(gauges))
+        self._requests = self._counter("requests", "Answers", "method", "route", "status")
+        self._seconds = Histogram(
+            "epicrec_request_seconds", "How long answers took", ["route"], buckets=BOUNDS,
+            registry=self.registry,
+        )  # fmt: skip
+        self.registrations = self._counter("registrations", "Clients that registered")
+        self.rows = self._counter("rows_written", "Rows of feedback that were stored")
+        self.forgotten = self._counter("users_forgotten", "Users that were deleted or purged")
+        self.jobs = self._counter("jobs", "Trainings and publications that ended", "task", "state")
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        self.requests[method, route, status] += 1
-        self.seconds.setdefault(route, [0] * (len(BOUNDS) + 1))[bisect_left(BOUNDS, seconds)] += 1
-        self.sums[route] += seconds  # type: ignore[assignment]
+        self._requests.labels(method, route, status).inc()
+        self._seconds.labels(route).observe(seconds)
 
-    def text(self, gauges: Iterable[tuple[str, str, float]]) -> str:
-        """Everything, with further (name, help, value) gauges, as Prometheus reads it."""
-        lines = ["# TYPE epicrec_requests_total counter"]
-        for (method, route, status), number in sorted(self.requests.items()):
-            labels = f'method="{method}",route="{route}",status="{status}"'
-            lines.append(f"epicrec_requests_total{{{labels}}} {number}")
-        lines.append("# TYPE epicrec_request_seconds histogram")
-        for route, numbers in sorted(self.seconds.items()):
-            total = 0
-            for bound, number in zip((*BOUNDS, "+Inf"), numbers, strict=True):
-                total += number
-                lines.append(
-                    f'epicrec_request_seconds_bucket{{route="{route}",le="{bound}"}} {total}'
-                )
-            lines.append(f'epicrec_request_seconds_sum{{route="{route}"}} {self.sums[route]:.6f}')
-            lines.append(f'epicrec_request_seconds_count{{route="{route}"}} {total}')
-        for name, about, value in gauges:
-            lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge", f"{name} {value:g}"]
-        return "\n".join(lines) + "\n"
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, about: str, *labels: str) -> Counter:
+        return Counter(f"epicrec_{name}", about, labels, registry=self.registry)
+
+
+class _Gauges(Collector):
+    def __init__(self, gauges: Callable[[], Iterable[Gauge]]) -> None:
+        self._gauges = gauges
+
+    def collect(self) -> Iterator[Any]:
+        for name, about, value in self._gauges():
+            yield GaugeMetricFamily(f"epicrec_{name}", about, value=value)

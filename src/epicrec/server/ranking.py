@@ -29,6 +29,8 @@ class Ranking:
         self._models = settings.folder / "models"
         self.lists: Lists | Scored | None = None
         """None before the first training, or before a model is published."""
+        self.problem = ""
+        """Why the newest does not answer, where it was damaged."""
         self._stale: set[int] = set()  # users whose list on disk is older than what they released
         self._changed: set[int] = set()  # users who wrote while lists were being opened
 
@@ -38,9 +40,11 @@ class Ranking:
         try:
             if self._model_alone:
                 self.lists = await self._database.read(self._read_model)
+                self.problem = ""
                 return
             found = await self._database.read(self._read)
         except InputError as error:
+            self.problem = str(error)
             event("training unreadable", error=str(error))
             return
         if found is not None:
@@ -89,11 +93,22 @@ class Ranking:
         return None if file is None else Scored(load_model(file), catalogue.visible(connection))
 
     def _read(self, connection: Any) -> tuple[Lists, set[int]] | None:
-        """The newest training, without those who left, and the users who changed since."""
-        number = trained.current(self._models)
-        if number is None:
+        """The newest training that is whole, without those who left, and the users who changed
+        since. Where it is not the newest of all, `problem` says so."""
+        numbers = trained.numbers(self._models)
+        if not numbers:
             return None
-        opened = Lists.open(self._models / str(number))
+        problem = ""
+        for number in numbers:
+            try:
+                opened = Lists.open(self._models / str(number))
+                break
+            except InputError as error:
+                problem = problem or f"{error}; an older training answers"
+                event("training unreadable", error=str(error))
+        else:
+            raise InputError(problem.replace("an older training answers", "and none before it is"))
+        self.problem = problem
         gone = set(opened.arrays["user_keys"].tolist()) - set(people.keys(connection))
         if gone:  # deleted while the training ran
             trained.scrub(self._models, sorted(gone))

@@ -8,25 +8,28 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
+from threadpoolctl import threadpool_limits
 
 from epicrec.data.datasets import load_catalogue
+from epicrec.errors import InputError
 from epicrec.server.api.limits import Limit
 from epicrec.server.collective import Part
 from epicrec.server.known import Callers, admin_key
-from epicrec.server.logs import event
-from epicrec.server.metrics import Metrics
+from epicrec.server.logs import dropped, event
+from epicrec.server.metrics import Gauge, Metrics
 from epicrec.server.ranking import Ranking
 from epicrec.server.rights import close_folder
 from epicrec.server.settings import Settings
-from epicrec.server.store import catalogue, people
+from epicrec.server.store import catalogue, people, releases
 from epicrec.server.store.database import Database
 from epicrec.server.training import ledger
 from epicrec.server.training.job import Job, Status
-from epicrec.server.training.lists import Lists
-from epicrec.server.training.publish import keep_promises, published
+from epicrec.server.training.lists import Lists, seal
+from epicrec.server.training.publish import keep_promises, published, published_file
 
 _TICK = 60.0
 _DAY = 86_400
+_COUNT_EVERY = 3_600
 
 
 class Service:
@@ -43,27 +46,34 @@ class Service:
         self.model_alone = ledger.model_alone(settings)
         """Whether everything served is computed from the published model; fixed at the start."""
         self.ranking = Ranking(self.database, settings, model_alone=self.model_alone)
-        self.metrics = Metrics()
+        self.metrics = Metrics(self._gauges)
         self.requests = Limit(settings.requests_per_minute, 60)
         self.registrations = Limit(settings.registrations_per_hour, 3600)
         self.failures = Limit(settings.failures_per_minute, 60)
         self.collective = Part(settings, self.database) if settings.role else None
         self.training = Job("train", settings, self._trained)
         self.publishing = Job("publish", settings, self._published)
+        self.model_problem = ""  # why the published model is not handed out
+        self._counted: dict[str, int] = {}  # rows of the tables when they were last counted
+        self._blas: threadpool_limits | None = None
         self._deleted = False  # since the database was last brought to the disk as a whole
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # ---- life -----------------------------------------------------------------------------
 
     async def start(self) -> None:
+        self._blas = threadpool_limits(1, "blas")  # answers share the processors with each other
         await run_in_threadpool(self.prepare)
         self.database.start()
         await self.ranking.open()
+        await run_in_threadpool(self._check_published)
         if self.settings.train_from and published(self.settings) is None:
             self.publishing.start()
         interrupted = self.training.status()["state"] == "interrupted"
         if not self.model_alone and (
-            interrupted or (self.settings.train_every and await self.ranking.is_outdated())
+            interrupted
+            or self.ranking.problem
+            or (self.settings.train_every and await self.ranking.is_outdated())
         ):
             self.training.start()
         self._background(self._housekeeping())
@@ -84,6 +94,10 @@ class Service:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(self.training.stop(), self.publishing.stop())
         await run_in_threadpool(self.database.stop)
+        if self._deleted:
+            seal(self.settings.folder / "models")
+        if self._blas is not None:
+            self._blas.restore_original_limits()
 
     def _background(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(work)
@@ -91,12 +105,17 @@ class Service:
         task.add_done_callback(self._tasks.discard)
 
     async def _housekeeping(self) -> None:
-        trained_at = purged_at = time.monotonic()
+        trained_at = purged_at = counted_at = time.monotonic()
+        await self._count()
         while True:
             await asyncio.sleep(_TICK)
             try:
+                if time.monotonic() - counted_at >= _COUNT_EVERY:
+                    counted_at = time.monotonic()
+                    await self._count()
                 if self._deleted:
                     self._deleted = False
+                    await run_in_threadpool(seal, self.settings.folder / "models")
                     await run_in_threadpool(self.database.checkpoint)
                 every = self.settings.train_every
                 if every and time.monotonic() - trained_at >= every:
@@ -109,6 +128,45 @@ class Service:
             except Exception as error:
                 event("housekeeping failed", error=type(error).__name__)
 
+    def _check_published(self) -> None:
+        try:
+            published_file(self.settings)
+            self.model_problem = ""
+        except InputError as error:
+            self.model_problem = str(error)
+            event("published model unreadable", error=str(error))
+
+    async def _count(self) -> None:
+        """Count the rows now and then, so that nobody who looks at the metrics waits for it."""
+
+        def counts(connection: Any) -> dict[str, int]:
+            found = people.counts(connection) | {"items": catalogue.count(connection)}
+            return found | {"feedback": releases.total(connection)}
+
+        try:
+            self._counted = await self.database.read(counts)
+        except Exception as error:
+            event("counting failed", error=type(error).__name__)
+
+    def _gauges(self) -> list[Gauge]:
+        """What is so now; nothing here looks into a table."""
+        last = self.training.status().get("last") or {}
+        found: list[Gauge] = [
+            ("changes_waiting", "Changes that wait to be written", self.database.waiting),
+            ("training_running", "Whether a training runs", self.training.running),
+            ("publishing_running", "Whether a model is being made", self.publishing.running),
+            ("log_lines_dropped", "Lines of the log that nobody read", dropped()),
+            ("last_training_timestamp_seconds", "When it ended", last.get("trained_at", 0)),
+            ("last_training_seconds", "How long it took", last.get("seconds", 0)),
+        ]
+        found += [(name, "As last counted, once an hour", n) for name, n in self._counted.items()]
+        quality = last.get("quality", {}).items()
+        return found + [
+            (f"last_training_{name}", name.replace("_", " "), value)
+            for name, value in quality
+            if isinstance(value, int | float)
+        ]
+
     # ---- what concerns several parts ------------------------------------------------------
 
     def changed(self, user_keys: Iterable[int]) -> None:
@@ -118,6 +176,7 @@ class Service:
     async def forget(self, user_keys: Iterable[int]) -> None:
         """Drop every memory of users who were deleted from the database."""
         gone = set(user_keys)
+        self.metrics.forgotten.inc(len(gone))
         self._deleted = self._deleted or bool(gone)
         self.callers.forget(gone)
         await self.ranking.forget(gone)
@@ -138,15 +197,16 @@ class Service:
         return self.training.status() | {"serving": serving}
 
     def _trained(self, status: Status) -> None:
-        _log_end("train", status)
+        self._ended("train", status)
         if status["state"] == "done":
             self._background(self.ranking.open())
 
     def _published(self, status: Status) -> None:
-        _log_end("publish", status)
+        self._ended("publish", status)
+        self._check_published()
         if status["state"] == "done" and self.model_alone:
             self._background(self.ranking.open())
 
-
-def _log_end(task: str, status: Status) -> None:
-    event(f"{task} {status['state']}", **(status.get("last") or {}), error=status.get("error"))
+    def _ended(self, task: str, status: Status) -> None:
+        self.metrics.jobs.labels(task, status["state"]).inc()
+        event(f"{task} {status['state']}", **(status.get("last") or {}), error=status.get("error"))

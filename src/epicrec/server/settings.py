@@ -17,6 +17,12 @@ STORE = "store"
 """The `train_from` that means the ratings users gave to this server."""
 
 
+_FROM_ONE_ON = (
+    "factors", "iterations", "list_length", "body_limit", "requests_per_minute", "connections",
+    "connections_per_address", "read_timeout", "rows_per_user", "bytes_per_user",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """How the server runs. Every field is a key of the TOML file and, in capitals after
@@ -35,6 +41,9 @@ class Settings:
     certificate: str = ""  # own certificate chain and key (PEM); empty: a development CA
     private_key: str = ""
     forwarded_from: str = ""  # addresses of proxies whose X-Forwarded-For is believed
+    connections: int = 1000  # at once
+    connections_per_address: int = 200
+    read_timeout: int = 10  # seconds for the headers of a request, and for a body that stalls
 
     # who may do what, and how much of it
     admin_key: str = ""  # empty: made at first start and kept in data/admin.key
@@ -43,6 +52,8 @@ class Settings:
     registrations_per_hour: int = 60  # for each address
     failures_per_minute: int = 60  # wrong keys from one address
     body_limit: int = 2_000_000  # bytes
+    rows_per_user: int = 20_000  # of feedback, in all messages of a client together
+    bytes_per_user: int = 1_000_000  # of comments and stated guarantees
     purge_days: int = 0  # remove users not seen for so long; 0: never
 
     # what is learned from releases
@@ -86,7 +97,7 @@ class Settings:
             )
         if bool(self.certificate) != bool(self.private_key):
             raise InputError("certificate and private_key come together; give both files or none")
-        for name in ("factors", "iterations", "list_length", "body_limit", "requests_per_minute"):
+        for name in _FROM_ONE_ON:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.publish_feedback not in ("implicit", "explicit"):
@@ -157,6 +168,8 @@ def _read(name: str, value: Any, kind: str) -> Any:
             return str(value)
         if isinstance(value, bool):
             raise ValueError
+        if kind == "int" and isinstance(value, float):
+            raise ValueError  # int() would cut it short
         return int(value) if kind == "int" else float(value)
     except (ValueError, TypeError, KeyError):
         readable = {"bool": "true or false", "int": "a whole number", "float": "a number"}[kind]

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, HTTPException, Path, Request
+from pydantic import BeforeValidator
 
 from epicrec import wire
+from epicrec.server.api.guard import SLASH
 from epicrec.server.service import Service
 from epicrec.server.store import people
 from epicrec.server.store.people import Known
 
-PathId = Annotated[str, Path(min_length=1, max_length=256, pattern=wire.PRINTABLE)]
+WithSlashes = BeforeValidator(lambda text: text.replace(SLASH, "/"))
+PathId = Annotated[str, WithSlashes, Path(min_length=1, max_length=256, pattern=wire.PRINTABLE)]
 
 
 @dataclass(frozen=True)
@@ -108,16 +111,17 @@ def too_many(seconds: int) -> HTTPException:
 
 
 async def _with_key(request: Request, key: str | None) -> Caller:
+    """Whoever has this key. Wrong ones are counted by address, and beyond the limit told less; a
+    right one opens whatever others at the same address have tried: it cannot be guessed."""
     service, address = service_of(request), address_of(request)
-    if service.failures.is_empty(address):
-        raise too_many(service.failures.wait(address))
     if key is None:
         raise HTTPException(401, "the header X-API-Key is missing; POST /api/register gives a key")
     found = people.digest(key)
     is_admin = hmac.compare_digest(found, service.admin_digest)
     user = None if is_admin else await service.callers.whose(found)
     if user is None and not is_admin:
-        service.failures.take(address)
+        if not service.failures.take(address):
+            raise too_many(service.failures.wait(address))
         raise HTTPException(401, "nobody has this key")
     if user is not None and not service.requests.take(user.key):
         raise too_many(service.requests.wait(user.key))

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from sqlalchemy.exc import IntegrityError
 
 from epicrec import wire
 from epicrec._version import __version__
@@ -20,7 +21,8 @@ from epicrec.server.api.guard import Guard
 from epicrec.server.logs import event
 from epicrec.server.service import Service
 from epicrec.server.settings import Settings
-from epicrec.server.store.database import BusyError
+from epicrec.server.store.database import UNAVAILABLE, BusyError, cause
+from epicrec.server.store.quotas import QuotaError
 
 _KEY = {
     "type": "apiKey",
@@ -28,6 +30,13 @@ _KEY = {
     "name": "X-API-Key",
     "description": "A client's secret, or the admin's key.",
 }
+_OPEN = (
+    ("get", "/api/health/live"), ("get", "/api/health/ready"), ("get", "/docs"),
+    ("post", "/api/register"), ("get", "/api/model"), ("get", "/api/model/info"),
+    ("get", "/collective/key"), ("get", "/tasks/{task}/round"),
+    ("get", "/tasks/{task}/rounds/{number}/result"), ("post", "/aggregation/{step}"),
+)  # fmt: skip
+"""What needs no key; aggregation is signed instead."""
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": wire.Problem, "description": about}
     for status, about in {
@@ -35,9 +44,12 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
         401: "The key is missing or wrong.",
         403: "The key is not for this.",
         404: "There is no such thing.",
-        413: "The body is too large.",
+        408: "The body came too slowly.",
+        409: "Something was changed at the same time.",
+        413: "The body, or all that this user stores, is too large.",
         422: "A field is missing, of the wrong type or out of bounds.",
         429: "Too many requests.",
+        503: "The database or its disk cannot be used now; what was sent is not stored.",
     }.items()
 }
 
@@ -47,10 +59,10 @@ def create_app(settings: Settings) -> FastAPI:
     service = Service(settings)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         await service.start()
         event("started", version=__version__)
-        yield
+        yield {"settings": settings}  # to the connections
         await service.stop()
         event("stopped")
 
@@ -70,22 +82,30 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(InputError, _unusable)
     app.add_exception_handler(BusyError, _busy)
+    app.add_exception_handler(QuotaError, _over_quota)
+    app.add_exception_handler(IntegrityError, _overtaken)
+    for gone in UNAVAILABLE:
+        app.add_exception_handler(gone, _unavailable)
     larger = {}
     if settings.role:
         app.include_router(collective.ROUTERS[settings.role])
         app.add_exception_handler(Refusal, collective.refused)
         larger = dict.fromkeys(collective.LARGE, settings.collective_body_limit)
     app.add_middleware(
-        Guard, metrics=service.metrics, body_limit=settings.body_limit, larger=larger
-    )
+        Guard, metrics=service.metrics, body_limit=settings.body_limit,
+        patience=settings.read_timeout, larger=larger,
+    )  # fmt: skip
     return app
 
 
 def _openapi(document: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """FastAPI's document, and that a key goes into `X-API-Key`."""
+    """FastAPI's document, and that a key goes into `X-API-Key` where one is needed."""
     made = document()
     made["components"]["securitySchemes"] = {"key": _KEY}
     made["security"] = [{"key": []}]
+    for method, path in _OPEN:
+        if path in made["paths"]:
+            made["paths"][path][method]["security"] = []
     return made
 
 
@@ -106,3 +126,19 @@ async def _unusable(_: Request, error: Exception) -> JSONResponse:
 
 async def _busy(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": str(error)}, 429, headers={"Retry-After": "1"})
+
+
+async def _over_quota(_: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, 413)
+
+
+async def _overtaken(_: Request, error: Exception) -> JSONResponse:
+    event("overtaken", error=type(error).__name__)
+    return JSONResponse({"detail": "this was changed or deleted meanwhile; look, try again"}, 409)
+
+
+async def _unavailable(_: Request, error: Exception) -> JSONResponse:
+    why = cause(error)
+    event("unavailable", why=why)
+    text = f"{why}; nothing of this was stored; try again later"
+    return JSONResponse({"detail": text}, 503, headers={"Retry-After": "5"})

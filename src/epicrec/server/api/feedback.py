@@ -12,6 +12,7 @@ from epicrec.server.api.cursors import Cursor, Number, row_at, written
 from epicrec.server.service import Service
 from epicrec.server.store import releases
 from epicrec.server.store.people import Known
+from epicrec.server.store.quotas import within
 
 router = APIRouter(prefix="/api", tags=["feedback"])
 
@@ -22,7 +23,9 @@ PathType = Annotated[str, Path(max_length=32, pattern=wire.TYPE_NAME)]
 @router.put("/user/{user_id}/release")
 async def put_release(serving: Serving, user: Own, released: wire.Released) -> wire.RowAffected:
     """All a client releases, with the guarantee it states, in the place of its last release."""
-    rows = await serving.database.write(releases.replace, user, released)
+    change = within(serving.settings, user.key, releases.replace)
+    rows = await serving.database.write(change, user, released)
+    serving.metrics.rows.inc(rows)
     serving.changed([user.key])
     return wire.RowAffected(RowAffected=rows)
 
@@ -109,7 +112,12 @@ async def _store(
 ) -> wire.RowAffected:
     if caller.user is not None and any(row.UserId != caller.user.id for row in rows):
         raise HTTPException(403, "this key is not that user's; every row must be your own")
-    keys = await serving.database.write(releases.put, rows, add=add, make=caller.is_admin)
+    if caller.user is None:
+        keys = await serving.database.write(releases.put, rows, add=add, make=True)
+    else:
+        put = within(serving.settings, caller.user.key, releases.put)
+        keys = await serving.database.write(put, rows, add=add)
+    serving.metrics.rows.inc(len(rows))
     serving.changed(keys)
     return wire.RowAffected(RowAffected=len(rows))
 

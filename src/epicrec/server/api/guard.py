@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import time
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,15 +22,23 @@ _HEADERS = [
     (b"content-security-policy", b"default-src 'none'; style-src 'self'; frame-ancestors 'none'"),
 ]
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
+_SLOWEST = 10_000  # bytes a second that a body must bring on average, beyond the read timeout
+_STALLED = 30.0  # seconds until somebody who does not read a long answer is given up
+
+SLASH = "\x1f"
+"""Stands in paths for a slash that was written `%2F`: it belongs to an id and parts nothing."""
+_ENCODED_SLASH = re.compile(rb"%2f", re.IGNORECASE)
 
 
 class Guard:
     """`larger` are limits of their own for paths that begin so."""
 
     def __init__(
-        self, app: ASGIApp, metrics: Metrics, body_limit: int, larger: Mapping[str, int]
-    ) -> None:
+        self, app: ASGIApp, metrics: Metrics, body_limit: int, patience: float,
+        larger: Mapping[str, int],
+    ) -> None:  # fmt: skip
         self.app, self.metrics, self.body_limit, self.larger = app, metrics, body_limit, larger
+        self.patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -36,6 +47,8 @@ class Guard:
         started = time.perf_counter()
         status = 500
         started_answer = False
+        if b"%" in scope["raw_path"]:
+            scope["path"] = unquote(_ENCODED_SLASH.sub(b"%1F", scope["raw_path"]).decode("ascii"))
 
         async def sending(message: Message) -> None:
             nonlocal status, started_answer
@@ -47,18 +60,19 @@ class Guard:
                 headers += [header for header in _HEADERS if header[0] not in own]
                 if scope["scheme"] == "https":
                     headers.append(_HSTS)
-            await send(message)
+            if not message.get("more_body"):
+                await send(message)
+                return
+            async with asyncio.timeout(_STALLED):
+                await send(message)
 
         try:
             if scope["method"] not in ("GET", "HEAD"):
-                limit = self._limit(scope["path"])
-                body = await _body(scope, receive, limit)
-                if body is None:
-                    text = f"the body is larger than {limit:,} bytes; send less at a time"
-                    await _refuse(sending, 413, text)
-                    return
+                body = await _body(scope, receive, self._limit(scope["path"]), self.patience)
                 receive = _again(body, receive)
             await self.app(scope, receive, sending)
+        except _Unread as error:
+            await _refuse(sending, error.status, str(error))
         except Exception as error:
             log.error("failed", exc_info=error)
             if not started_answer:
@@ -75,19 +89,35 @@ class Guard:
         return max([self.body_limit, *own])
 
 
-async def _body(scope: Scope, receive: Receive, limit: int) -> bytes | None:
-    """The whole body, or None where it is too large."""
+class _Unread(Exception):
+    """A body that is not read to its end, and why."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+async def _body(scope: Scope, receive: Receive, limit: int, patience: float) -> bytes:
+    """The whole body, where it is not too large and comes in time."""
+    too_large = _Unread(413, f"the body is larger than {limit:,} bytes; send less at a time")
     for name, value in scope["headers"]:
         if name == b"content-length" and int(value) > limit:
-            return None
+            raise too_large
     body = bytearray()
     more = True
+    end = asyncio.get_running_loop().time() + patience
     while more:
-        message = await receive()
+        try:
+            async with asyncio.timeout_at(end + len(body) / _SLOWEST):
+                message = await receive()
+        except TimeoutError:
+            raise _Unread(408, "the body came too slowly; send it again") from None
+        if message["type"] == "http.disconnect":
+            raise _Unread(400, "the body ended before its time")
         body += message.get("body", b"")
         more = message.get("more_body", False)
         if len(body) > limit:
-            return None
+            raise too_large
     return bytes(body)
 
 

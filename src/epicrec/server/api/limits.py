@@ -25,9 +25,6 @@ class Limit:
         self._keep(key, left - 1 if allowed else left)
         return allowed
 
-    def is_empty(self, key: Hashable) -> bool:
-        return key in self._buckets and self._left(key) < 1
-
     def wait(self, key: Hashable) -> int:
         """Seconds until there is a token again."""
         return max(1, int((1 - self._left(key)) / self.rate) + 1) if self.rate else 3600

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from jinja2 import Environment, FileSystemLoader
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.concurrency import run_in_threadpool
 
 from epicrec import wire
 from epicrec._version import __version__
@@ -16,7 +18,7 @@ from epicrec.errors import EpicrecError, InputError
 from epicrec.server.api.access import Admin, Caller, Serving, browsing_admin
 from epicrec.server.service import Service
 from epicrec.server.store import catalogue, people, releases
-from epicrec.server.store.database import revision
+from epicrec.server.store.database import cause, revision
 from epicrec.server.training.ledger import NO_LISTS, spent
 from epicrec.server.training.publish import published
 
@@ -37,14 +39,29 @@ async def live() -> wire.Health:
 
 @router.get("/api/health/ready", responses={503: {"model": wire.Health}})
 async def ready(serving: Serving, response: Response) -> wire.Health:
-    """The process and its database answer."""
+    """The process, its database and what it learned answer; where not, what is wrong."""
+    problem, why = serving.ranking.problem, ""
+    if problem and serving.ranking.lists is None:
+        why = "what was learned is damaged, and nothing older is there"
+    elif problem:
+        why = "the newest training is damaged; the one before it answers"
+    elif serving.model_problem:
+        why = "the published model is damaged"
+    connected, broken = True, ""
     try:
         await serving.database.read(revision)
     except Exception as error:
+        connected, broken = False, cause(error)
+    is_ready = connected and not (problem and serving.ranking.lists is None)
+    if not is_ready:
         response.status_code = 503
-        kind = type(error).__name__
-        return wire.Health(Ready=False, DataStoreConnected=False, DataStoreError=kind)
-    return wire.Health(Ready=True, DataStoreConnected=True)
+    return wire.Health(
+        Ready=is_ready,
+        DataStoreConnected=connected,
+        DataStoreError=broken,
+        CacheStoreConnected=not why,
+        CacheStoreError=why,
+    )
 
 
 @router.get("/api/dashboard/stats")
@@ -80,20 +97,9 @@ async def publish(serving: Serving, _: Admin) -> dict[str, bool]:
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-async def metrics(serving: Serving, _: Browsing) -> str:
+async def metrics(serving: Serving, _: Browsing) -> Response:
     """Counts and times for Prometheus; the admin's key goes in as a password or bearer token."""
-    found = await figures(serving)
-    last = serving.training.status().get("last") or {}
-    gauges = [(f"epicrec_{name}", name.replace("_", " "), n) for name, n in found["counts"].items()]
-    gauges += [
-        ("epicrec_last_training_timestamp_seconds", "when", last.get("trained_at", 0)),
-        ("epicrec_last_training_seconds", "how long it took", last.get("seconds", 0)),
-    ]
-    gauges += [
-        (f"epicrec_last_training_{name}", name.replace("_", " "), value)
-        for name, value in last.get("quality", {}).items()
-    ]
-    return serving.metrics.text(gauges)
+    return Response(await run_in_threadpool(serving.metrics.text), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/operator", response_class=HTMLResponse)

@@ -22,7 +22,9 @@ async def register(serving: Serving, request: Request) -> wire.Registration:
     address = address_of(request)
     if not serving.registrations.take(address):
         raise too_many(serving.registrations.wait(address))
-    return await serving.database.write(people.register)
+    made = await serving.database.write(people.register)
+    serving.metrics.registrations.inc()
+    return made
 
 
 @router.get("/users")

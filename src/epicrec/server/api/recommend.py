@@ -10,7 +10,15 @@ from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
 from epicrec import wire
-from epicrec.server.api.access import AnyCaller, PathId, Serving, limit_address, own, service_of
+from epicrec.server.api.access import (
+    AnyCaller,
+    PathId,
+    Serving,
+    WithSlashes,
+    limit_address,
+    own,
+    service_of,
+)
 from epicrec.server.api.cursors import Number, Offset
 from epicrec.server.service import Service
 from epicrec.server.training.lists import Ranked
@@ -19,7 +27,7 @@ from epicrec.server.training.publish import published
 router = APIRouter(prefix="/api", tags=["recommendations"])
 
 Category = Annotated[str, Query(max_length=64, pattern=wire.PRINTABLE)]
-PathCategory = Annotated[str, Path(max_length=64, pattern=wire.PRINTABLE)]
+PathCategory = Annotated[str, WithSlashes, Path(max_length=64, pattern=wire.PRINTABLE)]
 Ids = list[str] | list[wire.Score]
 # These routes are asked most: what FastAPI need not look at it does not, and is told here instead.
 _VERSION = {"name": "X-API-Version", "in": "header", "description": "2 gives scores."}
@@ -78,6 +86,7 @@ async def model_info(serving: Serving, request: Request) -> wire.ModelInfo:
     return _published(serving)
 
 
+@router.head("/model", include_in_schema=False)
 @router.get(
     "/model",
     response_class=FileResponse,
@@ -88,6 +97,8 @@ async def model(serving: Serving, request: Request) -> Response:
     fetching it tells no user's name."""
     limit_address(request)
     info = _published(serving)
+    if serving.model_problem:
+        raise HTTPException(503, "the published model is damaged; its operator can mend it")
     headers = {
         "ETag": f'"{info.Hash}"',
         "X-Model-Version": str(info.Version),

@@ -24,12 +24,12 @@ def moment(stamp: int | None) -> datetime | None:
 
 def put(connection: Connection, given: list[wire.Item]) -> int:
     """Add items, or replace those with the same id."""
-    for item in given:
-        values = _values(item)
+    if given:
+        statement = insert(connection, items)
+        rows = [{"item_id": item.ItemId, **_values(item)} for item in given]
+        changes = {name: statement.excluded[name] for name in rows[0] if name != "item_id"}
         connection.execute(
-            insert(connection, items)
-            .values(item_id=item.ItemId, **values)
-            .on_conflict_do_update(index_elements=["item_id"], set_=values)
+            statement.on_conflict_do_update(index_elements=["item_id"], set_=changes), rows
         )
     next_revision(connection)
     return len(given)

@@ -17,9 +17,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from alembic import command
 from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, event, select, update
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.concurrency import run_in_threadpool
 
 from epicrec.errors import EpicrecError, InputError
@@ -31,6 +34,10 @@ T = TypeVar("T")
 
 _AT_ONCE = 256
 _WAITING = 10_000
+_CONNECT_SECONDS = 5
+
+UNAVAILABLE = (OperationalError, InterfaceError, PoolTimeoutError)
+"""What is raised where the database, and not the statement, is at fault."""
 
 
 class Database:
@@ -40,7 +47,10 @@ class Database:
         try:
             self.is_sqlite = make_url(url).get_backend_name() == "sqlite"
             # errors must not carry the values of a statement into a log
-            self.engine = create_engine(url, hide_parameters=True, pool_size=8, max_overflow=8)
+            self.engine = create_engine(
+                url, hide_parameters=True, pool_size=8, max_overflow=8,
+                connect_args={} if self.is_sqlite else {"connect_timeout": _CONNECT_SECONDS},
+            )  # fmt: skip
         except (ArgumentError, ImportError) as error:
             raise InputError(f"cannot open the database {_public(url)}: {error}") from error
         if self.is_sqlite:
@@ -50,7 +60,7 @@ class Database:
         self._thread: threading.Thread | None = None
         self._looking: Connection | None = None  # the event loop's own, always open
 
-    def migrate(self) -> None:
+    def migrate(self, to: str = "head") -> None:
         """Bring the tables up to date, in a file that is ours alone where it is a file."""
         try:
             if self.is_sqlite and (file := self.engine.url.database):
@@ -59,15 +69,25 @@ class Database:
                 for end in ("", "-wal", "-shm"):
                     close(Path(file + end))
             with self.engine.begin() as connection:
-                config = Config()
-                config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+                config = _migrations()
                 config.attributes["connection"] = connection
-                command.upgrade(config, "head")
+                command.upgrade(config, to)
         except (OSError, OperationalError) as error:
-            why = getattr(error, "orig", error)
-            raise EpicrecError(
-                f"cannot use the database {_public(str(self.engine.url))}: {why}"
-            ) from error
+            raise self._unusable(error) from error
+
+    def version(self) -> str | None:
+        """Of the tables as they are; None where there are none. Nothing is made or changed."""
+        if self.is_sqlite and not Path(self.engine.url.database or "").is_file():
+            return None
+        try:
+            with self.engine.connect() as connection:
+                return MigrationContext.configure(connection).get_current_revision()
+        except OperationalError as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: Exception) -> EpicrecError:
+        why = getattr(error, "orig", error)
+        return EpicrecError(f"cannot use the database {_public(str(self.engine.url))}: {why}")
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -118,6 +138,11 @@ class Database:
 
     # ---- the writer -----------------------------------------------------------------------
 
+    @property
+    def waiting(self) -> int:
+        """How many changes wait to be written."""
+        return self._queue.qsize()
+
     def start(self) -> None:
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
         self._thread.start()
@@ -164,11 +189,11 @@ class Database:
     # ---- housekeeping ---------------------------------------------------------------------
 
     def compact(self) -> None:
-        """Give back the space of what was deleted and leave no copy of it in the files."""
-        with self._autocommit() as connection:
-            connection.exec_driver_sql(
-                "VACUUM" if self.is_sqlite else "VACUUM FULL users, feedback, releases"
-            )
+        """Let the space of what was deleted be used again, without keeping anybody waiting: SQLite
+        has overwritten it, PostgreSQL takes it out of the tables' pages."""
+        if not self.is_sqlite:
+            with self._autocommit() as connection:
+                connection.exec_driver_sql("VACUUM users, feedback, releases")
         self.checkpoint()
 
     def checkpoint(self) -> None:
@@ -202,6 +227,8 @@ class _Change:
         try:
             with connection.begin_nested():
                 self.result = self.function(connection)
+        except UNAVAILABLE:
+            raise  # with a full disk SQLite has undone the whole transaction, the others' part too
         except Exception as error:
             self.error = error
 
@@ -216,6 +243,37 @@ class _Change:
 
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(answer)
+
+
+def newest_version() -> str:
+    """Of the tables as this program means them."""
+    return str(ScriptDirectory.from_config(_migrations()).get_current_head())
+
+
+def _migrations() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    return config
+
+
+def cause(error: BaseException) -> str:
+    """In plain words why the database cannot be used, without quoting a statement."""
+    codes: list[str] = []
+    at: BaseException | None = error
+    while at is not None:  # undoing what failed may have failed too; what came first tells
+        found = getattr(at, "orig", at)
+        codes.append(
+            getattr(found, "sqlite_errorname", None) or getattr(found, "sqlstate", None) or ""
+        )
+        at = at.__context__
+    if {"SQLITE_FULL", "53100"} & {*codes}:
+        return "the database's disk is full"
+    if any(code.startswith("SQLITE_BUSY") for code in codes):
+        return "another program keeps the database locked"
+    if isinstance(error, PoolTimeoutError):
+        return "every connection to the database is in use"
+    told = next(filter(None, reversed(codes)), "")
+    return f"the database cannot be used ({told})" if told else "the database cannot be reached"
 
 
 def revision(connection: Connection) -> int:

@@ -31,6 +31,9 @@ _WITH_SECRET = select(
 ).where(users.c.secret_digest == bindparam("digest"))
 
 
+_AT_ONCE = 500  # values in one statement
+
+
 def today() -> int:
     """Days since 1970."""
     return int(time.time()) // 86_400
@@ -75,10 +78,10 @@ def known(connection: Connection, user_id: str) -> Known | None:
 def keys_of(connection: Connection, user_ids: set[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     wanted = sorted(user_ids)
-    for start in range(0, len(wanted), 500):
+    for start in range(0, len(wanted), _AT_ONCE):
         rows = connection.execute(
             select(users.c.user_id, users.c.user_key).where(
-                users.c.user_id.in_(wanted[start : start + 500])
+                users.c.user_id.in_(wanted[start : start + _AT_ONCE])
             )
         )
         found |= {row.user_id: row.user_key for row in rows}
@@ -87,19 +90,24 @@ def keys_of(connection: Connection, user_ids: set[str]) -> dict[str, int]:
 
 def put(connection: Connection, given: list[wire.User]) -> int:
     """Add users the admin names, or change their labels and comment."""
-    for user in given:
-        statement = insert(connection, users).values(
-            user_id=user.UserId,
-            labels=json.dumps(user.Labels),
-            comment=user.Comment,
-            seen_day=today(),
-            revision=0,
-        )
+    statement = insert(connection, users)
+    new = statement.excluded
+    rows = [
+        {
+            "user_id": user.UserId,
+            "labels": json.dumps(user.Labels),
+            "comment": user.Comment,
+            "seen_day": today(),
+            "revision": 0,
+        }
+        for user in given
+    ]
+    if rows:
         connection.execute(
             statement.on_conflict_do_update(
-                index_elements=["user_id"],
-                set_={"labels": statement.excluded.labels, "comment": statement.excluded.comment},
-            )
+                index_elements=["user_id"], set_={"labels": new.labels, "comment": new.comment}
+            ),
+            rows,
         )
     return len(given)
 
@@ -129,6 +137,14 @@ def forget(connection: Connection, user_id: str) -> int | None:
     if key is not None:
         next_revision(connection)
     return key
+
+
+def touch(connection: Connection, user_keys: set[int], number: int) -> None:
+    """Note the revision at which these users' feedback changed."""
+    wanted = sorted(user_keys)
+    for start in range(0, len(wanted), _AT_ONCE):
+        some = users.c.user_key.in_(wanted[start : start + _AT_ONCE])
+        connection.execute(update(users).where(some).values(revision=number))
 
 
 def purge(connection: Connection, days: int) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Connection, and_, case, delete, func, select, tuple_, update
+from sqlalchemy import Connection, and_, case, delete, func, select, tuple_
 
 from epicrec import wire
 from epicrec.errors import InputError
@@ -190,9 +190,7 @@ def stream(
 
 
 def _touch(connection: Connection, user_keys: set[int]) -> None:
-    number = next_revision(connection)
-    for key in sorted(user_keys):
-        connection.execute(update(users).where(users.c.user_key == key).values(revision=number))
+    people.touch(connection, user_keys, next_revision(connection))
 
 
 def _check_known(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from epicrec.disk import sync_folder
+from epicrec.disk import locked, sync_folder
 from epicrec.errors import InputError
 from epicrec.server.rights import opener
 
@@ -177,11 +178,14 @@ class Lists:
     @classmethod
     def open(cls, folder: Path) -> Self:
         try:
-            meta = json.loads((folder / "meta.json").read_text("utf-8"))
+            meta, sums = _meta(folder)
             arrays: dict[str, Array] = {
                 name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
                 for name in ARRAYS
             }
+            for name in sums.keys() & arrays.keys():
+                if sums[name] != _sum(arrays[name]):
+                    raise ValueError(f"{name}.npy is not what was written")
             return cls(meta, meta.pop("item_ids"), meta.pop("categories"), arrays)
         except (OSError, ValueError, KeyError) as error:
             raise InputError(f"{folder} holds no training that can be read: {error}") from error
@@ -196,7 +200,25 @@ def save(folder: Path, meta: dict[str, Any], arrays: dict[str, Array]) -> None:
             np.save(file, arrays[name], allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
-    write_atomically(folder / "meta.json", json.dumps(meta))
+    _write_meta(folder, meta, {name: _sum(arrays[name]) for name in ARRAYS})
+
+
+def _meta(folder: Path) -> tuple[dict[str, Any], dict[str, int]]:
+    """What stands in `meta.json`, and the checksums of the arrays; none before there were any."""
+    meta: dict[str, Any] = json.loads((folder / "meta.json").read_text("utf-8"))
+    sums: dict[str, int] = meta.pop("sums", {})
+    if sums and sums.pop("meta") != zlib.crc32(json.dumps(meta).encode()):
+        raise ValueError("meta.json is not what was written")
+    return meta, sums
+
+
+def _write_meta(folder: Path, meta: dict[str, Any], sums: dict[str, int]) -> None:
+    own = {"meta": zlib.crc32(json.dumps(meta).encode())}
+    write_atomically(folder / "meta.json", json.dumps(meta | {"sums": sums | own}))
+
+
+def _sum(array: Array) -> int:
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 def adopt(models: Path, number: int) -> None:
@@ -206,6 +228,15 @@ def adopt(models: Path, number: int) -> None:
     for folder in models.iterdir():
         if folder.is_dir() and folder.name not in (str(number), str(before)):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def numbers(models: Path) -> list[int]:
+    """The current training and those before it that are still there, newest first."""
+    newest = current(models)
+    if newest is None:
+        return []
+    found = [int(path.name) for path in models.iterdir() if path.name.isdecimal()]
+    return [newest, *sorted((number for number in found if number < newest), reverse=True)]
 
 
 def current(models: Path) -> int | None:
@@ -234,20 +265,50 @@ def discard(models: Path) -> None:
 
 
 def scrub(models: Path, user_keys: Sequence[int]) -> None:
-    """Overwrite everything the trainings on disk hold about these users."""
+    """Overwrite everything the trainings on disk hold about these users; `seal` comes later."""
     wanted = np.array(sorted(user_keys), np.int64)
-    for folder in [path for path in models.glob("*") if (path / "meta.json").exists()]:
-        known = np.load(folder / "user_keys.npy", mmap_mode="r")
-        rows = np.flatnonzero(np.isin(known, wanted))
-        if len(rows) == 0:
-            continue
-        starts = np.load(folder / "seen_starts.npy", mmap_mode="r")
-        for name in _PERSONAL:
-            column = np.load(folder / f"{name}.npy", mmap_mode="r+")
-            for row in rows:
-                span = slice(starts[row], starts[row + 1]) if name == "seen_items" else row
-                column[span] = 0 if name in ("user_factors", "top_scores") else -1
-            column.flush()
+    with locked(models / ".lock", wait=True):
+        for folder in _trainings(models):
+            try:
+                _scrub(folder, wanted)
+            except (OSError, ValueError, KeyError):  # a damaged one cannot be served either
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def seal(models: Path) -> None:
+    """Sum up again what was overwritten."""
+    with locked(models / ".lock", wait=True):
+        for folder in _trainings(models):
+            try:
+                meta, sums = _meta(folder)
+                changed = [name for name in _PERSONAL if sums and name not in sums]
+                for name in changed:
+                    sums[name] = _sum(np.load(folder / f"{name}.npy", mmap_mode="r"))
+            except (OSError, ValueError, KeyError):
+                continue
+            if changed:
+                _write_meta(folder, meta, sums)
+
+
+def _trainings(models: Path) -> list[Path]:
+    return [path for path in models.glob("*") if (path / "meta.json").exists()]
+
+
+def _scrub(folder: Path, wanted: Array) -> None:
+    known = np.load(folder / "user_keys.npy", mmap_mode="r")
+    rows = np.flatnonzero(np.isin(known, wanted))
+    if len(rows) == 0:
+        return
+    meta, sums = _meta(folder)
+    if sums:  # what is about to change is not compared until it is sealed
+        _write_meta(folder, meta, {name: s for name, s in sums.items() if name not in _PERSONAL})
+    starts = np.load(folder / "seen_starts.npy", mmap_mode="r")
+    for name in _PERSONAL:
+        column = np.load(folder / f"{name}.npy", mmap_mode="r+")
+        for row in rows:
+            span = slice(starts[row], starts[row + 1]) if name == "seen_items" else row
+            column[span] = 0 if name in ("user_factors", "top_scores") else -1
+        column.flush()
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -102,9 +102,20 @@ def published(settings: Settings) -> wire.ModelInfo | None:
 
 
 def published_file(settings: Settings) -> Path | None:
-    """The file of what is published now."""
+    """The file of what is published now, whole."""
     info = published(settings)
-    return None if info is None else _folder(settings) / f"item-model-{info.Version}.npz"
+    if info is None:
+        return None
+    path = _folder(settings) / f"item-model-{info.Version}.npz"
+    try:
+        whole = hashlib.sha256(path.read_bytes()).hexdigest() == info.Hash
+    except OSError:
+        whole = False
+    if not whole:
+        raise InputError(
+            f"the published model {path} is damaged; restore it from a backup, or publish again"
+        )
+    return path
 
 
 def keep_promises(settings: Settings) -> None:
