@@ -112,6 +112,7 @@ class Ranking:
         gone = set(opened.arrays["user_keys"].tolist()) - set(people.keys(connection))
         if gone:  # deleted while the training ran
             trained.scrub(self._models, sorted(gone))
+            trained.seal(self._models)
         shown = {key for key, _, _ in catalogue.visible(connection)}
         keys = opened.arrays["item_keys"].tolist()
         opened.gone = {at for at, key in enumerate(keys) if key not in shown}

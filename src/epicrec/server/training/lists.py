@@ -40,7 +40,8 @@ ARRAYS = (
     "top_items",  # each user's list, best first, -1 where it ends
     "top_scores",
 )
-_PERSONAL = ("user_factors", "seen_items", "top_items", "top_scores")
+_PERSONAL = {"user_factors": 0, "seen_items": -1, "top_items": -1, "top_scores": 0}
+"""What is about one user, and what stands there when they are gone."""
 
 
 @dataclass(eq=False)
@@ -296,18 +297,21 @@ def _trainings(models: Path) -> list[Path]:
 
 def _scrub(folder: Path, wanted: Array) -> None:
     known = np.load(folder / "user_keys.npy", mmap_mode="r")
-    rows = np.flatnonzero(np.isin(known, wanted))
-    if len(rows) == 0:
+    starts = np.load(folder / "seen_starts.npy", mmap_mode="r")
+    columns = {name: np.load(folder / f"{name}.npy", mmap_mode="r+") for name in _PERSONAL}
+    spans = [
+        (columns[name], slice(starts[row], starts[row + 1]) if name == "seen_items" else row, empty)
+        for row in np.flatnonzero(np.isin(known, wanted))
+        for name, empty in _PERSONAL.items()
+    ]
+    if all(np.all(column[span] == empty) for column, span, empty in spans):
         return
     meta, sums = _meta(folder)
     if sums:  # what is about to change is not compared until it is sealed
         _write_meta(folder, meta, {name: s for name, s in sums.items() if name not in _PERSONAL})
-    starts = np.load(folder / "seen_starts.npy", mmap_mode="r")
-    for name in _PERSONAL:
-        column = np.load(folder / f"{name}.npy", mmap_mode="r+")
-        for row in rows:
-            span = slice(starts[row], starts[row + 1]) if name == "seen_items" else row
-            column[span] = 0 if name in ("user_factors", "top_scores") else -1
+    for column, span, empty in spans:
+        column[span] = empty
+    for column in columns.values():
         column.flush()
 
 
