@@ -50,10 +50,10 @@ def run_client(
     client, address = make_client(
         folder, server=server, certificate=certificate, catalogue=catalogue, port=port
     )
-    print(f"epicrec client: open {address}", file=sys.stderr, flush=True)
-    if sys.stderr.isatty():
-        client.door.open(address)
     with suppress(KeyboardInterrupt):  # that is how one ends it
+        print(f"epicrec client: open {address}", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            client.door.open(address)
         client.run()
 
 
