@@ -1,7 +1,8 @@
 """What both ends say: the messages between client and server, as JSON with Gorse's PascalCase keys.
 
 Gorse's own messages (Item, User, Feedback, pages, scores) keep its names, so that its clients can
-speak to our server and ours to Gorse. Registration, Released and ModelInfo are additions.
+speak to our server and ours to Gorse. Registration, Released, ModelInfo and
+SigningKey are additions.
 """
 
 from __future__ import annotations
@@ -204,6 +205,14 @@ class ModelInfo(Message):
     Items: int
     Created: Moment
     Guarantee: StatedGuarantee
+
+
+class SigningKey(Message):
+    """Which part a server has in common models, and the key that it signs rounds with."""
+
+    Role: Literal["leader", "helper"]
+    Key: str
+    Fingerprint: str
 
 
 class Problem(Message):

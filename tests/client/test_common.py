@@ -5,23 +5,30 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
-from epicrec.client.common import WINDOW
+from epicrec.client.common import EVERY, WINDOW
 from epicrec.client.device import Device
 from epicrec.client.remote import Remote
-from epicrec.collective.keys import new_signing_key, verifying_key
+from epicrec.collective.encoding import encode
+from epicrec.collective.keys import new_signing_key, opener, verifying_key
+from epicrec.collective.model import Collective
 from epicrec.collective.refusals import Refusal
+from epicrec.collective.results import Result, Taught
+from epicrec.collective.shares import Report, open_share
 from epicrec.collective.simulation import seeded
 from epicrec.collective.statistics import one_history, statistic_of
-from epicrec.data import Catalogue
-from epicrec.errors import InputError
+from epicrec.data import Catalogue, load_dataset
+from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Ledger
 from epicrec.server import operating
 from server.conftest import two_running
@@ -38,11 +45,17 @@ class Watched(httpx.HTTPTransport):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.sent: list[tuple[str, str, int]] = []
+        self.named: list[bool] = []
         self.deaf = 0
+        self.forged: bytes | None = None
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         answer = super().handle_request(request)
         self.sent.append((request.method, request.url.path, len(request.content)))
+        self.named.append("x-api-key" in request.headers)
+        if self.forged is not None and request.url.path.endswith("/result"):
+            answer.close()
+            return httpx.Response(200, content=self.forged)
         if request.method == "PUT" and self.deaf:
             self.deaf -= 1
             answer.close()
@@ -267,3 +280,232 @@ def test_operators_lead_a_task_to_its_model(servers: Any, films: Catalogue, tmp_
     found = operating.status(leader.settings)
     assert {one["state"] for one in found["rounds"]} == {"finished"}
     assert found["key"] == leader.service.collective.key.hex()
+
+
+# ---- what comes out of it ---------------------------------------------------------------------
+
+
+def everyone(films: Catalogue, people: int) -> Any:
+    histories = load_dataset("films").ratings.as_history().with_items(films.item_ids)
+    return histories.users_at(np.arange(people))
+
+
+def test_over_the_network_the_model_is_that_of_the_evaluation_to_the_last_bit(
+    servers: Any, films: Catalogue, tmp_path: Path
+) -> None:
+    """And every device has it from signed results alone, and ranks with it."""
+    leader, people = servers[0], everyone(films, 12)
+    operating.abort(leader.settings, TASK)
+    task = "trained"
+    devices = []
+    for user in range(people.n_users):
+        one, wire = device(tmp_path / str(user), servers, films)
+        one.set_limit(100)
+        one.common.join(task, one.common.part["leader_key"], one.common.part["helper_key"])
+        items = people.item_ids[people.items[people.indptr[user] : people.indptr[user + 1]]]
+        devices.append((one, wire, [str(item) for item in items]))
+    told: dict[str, Any] = {}
+    moment = NOW
+    while "model" not in told:
+        operating.start(leader.settings, task, epsilon=90.0, delta=1e-5, most=100)
+        for one, _, items in devices:
+            one.common.tick(moment, lambda items=items: items)
+            one.common.tick(moment + WINDOW, list)
+        assert one.finished.model() is None
+        number = one.finished.rounds
+        leader.service.collective.leader.collect(task, number, servers[2])  # with seeded noise
+        told = operating.collect(leader.settings, task)
+        moment += WINDOW + EVERY
+    expected = Collective(epsilon=90.0, delta=1e-5, most=100, seed=2).fit(people, films)
+    assert expected.factors_.shape[1] > 0
+    for one, wire, items in (devices[0], devices[-1]):
+        one.history.add(items)
+        assert one.refresh() == ""
+        asked = len(wire.sent)
+        found = one.finished.model()
+        assert found is not None
+        assert set(found.people) == {12}
+        for name in ("offsets_", "factors_", "projections_"):
+            assert_array_equal(getattr(found.model, name), getattr(expected, name))
+        rows = one.for_you()
+        assert rows.common is found
+        assert rows.rows[0].cards
+        assert one.for_you(compare=True).common is None
+        one.finished.refresh()
+        assert not [path for _, path, _ in wire.sent[asked:] if "/tasks/" in path], "all is here"
+        results = [at for at, one in enumerate(wire.sent) if one[1].endswith("/result")]
+        assert not any(wire.named[at] for at in results)
+    one.common.leave()
+    assert one.for_you().common is None
+    for one, _, _ in devices:
+        one.close()
+
+
+def forgeries(true: Taught) -> dict[str, bytes]:
+    result = true.result
+    altered = Result(
+        result.parameters, result.people, result.total + 1, result.leader, result.helper
+    )
+    alone = Result(result.parameters, result.people, result.total, result.leader, result.leader)
+    return {
+        "another sum": Taught(altered, true.published).encoded(),
+        "one signature": Taught(alone, true.published).encoded(),
+        "another basis": encode(result.encoded(), true.published + b"x"),
+        "nothing": b"",
+    }
+
+
+def test_a_result_that_not_both_signed_is_not_kept(
+    servers: Any, films: Catalogue, tmp_path: Path
+) -> None:
+    leader = servers[0]
+    one, wire = device(tmp_path / "one", servers, films)
+    with closing(one):
+        operating.collect(leader.settings, TASK)
+        own = leader.service.collective.leader.round(TASK, 0)
+        true = Taught.from_encoded(leader.client().get(f"/tasks/{TASK}/rounds/0/result").content)
+        assert own.people == true.result.people
+        for wire.forged in forgeries(true).values():
+            with pytest.raises(Refusal):
+                one.finished.refresh()
+            assert one.finished.rounds == 0
+            one.common.tick(NOW, list)
+            assert "not trusted" in one.common.part["problem"]
+            one.common.join(TASK, one.common.part["leader_key"], one.common.part["helper_key"])
+        wire.forged = None
+        one.finished.refresh()
+        assert one.finished.people() == [0]
+        assert one.finished.model() is None  # there are more rounds to come
+        kept = one.folder / "common" / "round-0"
+        kept.write_bytes(forgeries(true)["another sum"])
+        one.finished._kept = None
+        assert one.finished.model() is None
+        assert "not signed" in one.finished.problem
+
+
+def test_one_round_only_or_none_at_all(servers: Any, films: Catalogue, tmp_path: Path) -> None:
+    leader = servers[0]
+    for rounds, reports in (("one", 1), ("none", 0)):
+        made, wire = device(tmp_path / rounds, servers, films)
+        with closing(made):
+            part = made.common.part
+            made.common.join(TASK, part["leader_key"], part["helper_key"], rounds=rounds)
+            for moment in (NOW, LATER, LATER + WINDOW):
+                made.common.tick(moment, lambda: HISTORY)
+            assert made.common.part["rounds"] == "none"
+            if rounds == "one":
+                operating.collect(leader.settings, TASK)
+                start(leader)
+                for moment in (LATER + WINDOW * 2, LATER + WINDOW * 3):
+                    made.common.tick(moment, lambda: HISTORY)
+                assert made.finished.rounds == 1
+            assert [method for method, _, _ in wire.sent].count("PUT") == reports
+
+
+def test_a_round_that_costs_more_than_was_agreed_to_gets_no_report(
+    servers: Any, films: Catalogue, tmp_path: Path
+) -> None:
+    leader = servers[0]
+    agreed = leader.service.collective.leader.round(TASK, 0).parameters
+    one, wire = device(tmp_path / "dear", servers, films)
+    with closing(one):
+        part = one.common.part
+        one.common.join(TASK, part["leader_key"], part["helper_key"], mu=agreed.mu * 0.99)
+        one.common.tick(NOW, lambda: HISTORY)
+        assert "costs more" in one.common.part["problem"]
+    two, wire = device(tmp_path / "many", servers, films)
+    with closing(two):
+        two.common.tick(NOW, lambda: HISTORY)
+        operating.collect(leader.settings, TASK)
+        own, link = leader.service.collective.leader, servers[2]
+        own.start(replace(agreed, round=1, share=Fraction(1)), own.round(TASK, 0).published, link)
+        two.common.tick(NOW + EVERY, lambda: HISTORY)
+        assert "more rounds" in two.common.part["problem"]
+        assert len(two.ledger.entries()) == 1
+        assert not [method for method, _, _ in wire.sent if method == "PUT"]
+
+
+def test_looking_at_a_training_names_nobody_and_trusts_nobody(
+    servers: Any, films: Catalogue, tmp_path: Path
+) -> None:
+    leader, helper = servers[:2]
+    one, wire = device(tmp_path / "one", servers, films)
+    with closing(one):
+        one.common.leave()
+        key = helper.service.collective.key.hex()
+        offer = one.common.look(TASK, key)
+        assert offer.open
+        assert offer.leader_key == leader.service.collective.key.hex()
+        assert one.common.part is None, "looking is not taking part"
+        one.common.join(TASK, offer.leader_key, key, mu=offer.parameters.mu)
+        one.common.tick(NOW, lambda: HISTORY)
+        (made,) = one.common.made()
+        assert len(made.report) == offer.size
+        one.common.leave()
+        for wrong, says in (
+            (verifying_key(new_signing_key()).hex(), "not signed"),
+            (offer.leader_key, "same key"),
+            ("12", "64 figures"),
+        ):
+            with pytest.raises(EpicrecError, match=says):
+                one.common.look(TASK, wrong)
+        with pytest.raises(InputError, match="no round of a task"):
+            one.common.look("another", key)
+        operating.collect(leader.settings, TASK)
+        assert not one.common.look(TASK, key).open
+        assert not any(wire.named)
+    certificate = (Path(helper.settings.data) / "tls" / "ca.pem").read_text()
+    with (
+        closing(Device(tmp_path / "two", films, server=helper.url, certificate=certificate)) as two,
+        pytest.raises(InputError, match="leads no common model"),
+    ):
+        two.common.look(TASK, key)
+
+
+def test_what_can_be_looked_at_is_what_both_servers_would_open(
+    servers: Any, films: Catalogue, tmp_path: Path
+) -> None:
+    one, _ = device(tmp_path / "one", servers, films)
+    with closing(one):
+        for moment in (NOW, LATER):
+            one.common.tick(moment, lambda: HISTORY)
+        (made,) = one.common.made()
+    assert made.state == "sent"
+    report = Report.from_encoded(made.report)
+    opened_: dict[str, Any] = {}
+    for role, server in zip(("leader", "helper"), servers, strict=False):
+        with server.service.collective.store.looking() as book:
+            announcement = book.round(TASK, 0).announcement
+            key = opener(book.key(TASK, 0))
+        opened_[role] = open_share(announcement, role, key, report.id, getattr(report, role))
+    assert made.cut.leader.tolist() == opened_["leader"].tolist()
+    assert made.cut.helper.tolist() == opened_["helper"].tolist()
+    assert made.cut.numbers.tolist() == contributed(servers, films, HISTORY).tolist()
+
+
+def test_a_round_that_is_given_up_is_lost_on_both_sides(
+    servers: Any, films: Catalogue, tmp_path: Path
+) -> None:
+    leader, helper, link = servers
+    one, _ = device(tmp_path / "one", servers, films)
+    with closing(one):
+        one.common.tick(NOW, lambda: HISTORY)
+        told = operating.abort(leader.settings, TASK)
+        assert told["state"] == "aborted"
+        for role, server in (("leader", leader), ("helper", helper)):
+            assert getattr(server.service.collective, role).round(TASK, 0).state == "aborted"
+        one.common.tick(LATER, lambda: HISTORY)
+        (made,) = one.common.made()
+        assert made.state == "over"
+        assert len(one.ledger.entries()) == 1, "it might have arrived"
+    assert operating.abort(leader.settings, TASK)["state"] == "aborted"
+    with pytest.raises(InputError, match="given up"):
+        start(leader)
+    with pytest.raises(Refusal):
+        leader.service.collective.leader.collect(TASK, 0, link)
+    with pytest.raises(InputError, match="no task"):
+        operating.abort(leader.settings, "another")
+    operating.start(leader.settings, "another", epsilon=1.0, delta=1e-5, most=9)
+    assert operating.abort(helper.settings, "another")["state"] == "aborted"
+    with pytest.raises(Refusal):
+        operating.collect(leader.settings, "another")

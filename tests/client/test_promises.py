@@ -21,6 +21,7 @@ import httpx
 import pytest
 
 from client.conftest import ADMIN, Served, serving
+from client.test_common_promises import CHECKS as OF_THE_COMMON_MODEL
 from client.test_extension import HEAT, ORIGIN, Paired
 from epicrec.client import promises
 from epicrec.client.choice import Choice
@@ -365,11 +366,12 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
     " the server you chose: it fetches the model published there "
     "for everybody, without saying who asks; it sends what you "
     "release; after a release it asks for the list made from that; "
-    "and it has the server show or delete what it holds of you when"
-    " you say so.": spoken_to_one_server,
+    "it adds to a common model where you take part in one; and it "
+    "has the server show or delete what it holds of you when you "
+    "say so.": spoken_to_one_server,
     "Your history is kept on this device. Nothing of it leaves "
     "before you have said how private to be and sent a first "
-    "release.": only_the_model("fresh", "drawing"),
+    "release, or taken part in a common model.": only_the_model("fresh", "drawing"),
     "No server is chosen, so nothing can be sent. Everything else "
     "works without one.": nothing_asked("alone"),
     "Files and browsers are read on this device; reading them sends nothing.": lambda told: (
@@ -378,8 +380,9 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
     "noted, on this device only.": nothing_asked("not interested"),
     "Nothing is asked of these sites before you press one. Then "
     "that site sees which film you look up.": links_wait,
-    "nothing is sent; under your name the server is asked for "
-    "nothing, unless you have it show or delete what it holds": kept_to_oneself,
+    "no release is sent; under your name the server is asked for "
+    "nothing, unless you have it show or delete what it holds or "
+    "take part in a common model": kept_to_oneself,
     "films drawn at random are sent whose categories add up to "
     "about those of yours; most are made up, and some you may "
     "really have watched": drawn_in_their_place,
@@ -394,8 +397,9 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
     "behind: what you keep to yourself is then seen to be missing.": lambda told: (
         not set(told.kept["clear"].release.items) & told.kept["horror"]
     ),
-    "Nothing about your history leaves this device. You still get "
-    "recommendations: they are made here.": kept_to_oneself,
+    "Nothing about your history leaves this device, unless you take "
+    "part in a common model. You still get recommendations: they "
+    "are made here.": kept_to_oneself,
     "What you allow is sent as it is: whoever sees it knows that "
     "you watched those films. Nothing is hidden by noise.": lambda told: (
         set(told.kept["clear"].release.items) == told.kept["watched"] - told.kept["horror"]
@@ -456,7 +460,7 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
         and told.paths("sending") >= {("POST register", "nameless")}
     ),
     "This device has no name there. It gets a random one with the "
-    "first release it sends.": lambda told: (
+    "first release or report it sends.": lambda told: (
         [
             told.paths(s) & {("POST register", "nameless")}
             for s in ("fresh", "drawing", "looking nameless", "after")
@@ -476,8 +480,9 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
     ),
     "Whoever has the sealed file and not the passphrase learns its size.": sealed_tells_its_size,
     "{servers} will be told to delete what it holds of this device,"
-    " and nothing more is scheduled. What others copied before "
-    "cannot be called back; the ledger goes on counting it.": lambda told: (
+    " and nothing more is scheduled. What others copied before, and "
+    "what went into a common model, cannot be called back; the "
+    "ledger goes on counting it.": lambda told: (
         ("DELETE user", "named") in told.paths("deleting there")
         and not told.kept["held after"]
         and told.kept["plan after"]["every"] == "never"
@@ -517,7 +522,7 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
 
 
 def test_there_is_a_check_for_every_sentence() -> None:
-    assert set(CHECKS) == set(PROMISES.values())
+    assert set(CHECKS) | set(OF_THE_COMMON_MODEL) == set(PROMISES.values())
 
 
 @pytest.mark.parametrize("sentence", CHECKS)
@@ -548,6 +553,8 @@ NOT_PROMISES = (
     "Preview and send",
     "The item model the server publishes knows only how popular films are, so it is not used.",
     "Then this browser does not know addresses that end in .localhost.",
+    "What can be learned, and by whom",
+    "What leaves",
     "What the server can learn",
     "What the server holds",
     "What will be sent",

@@ -27,9 +27,10 @@ class Drawer:
     def sealed(self, task, number):
         return self.reports.get((task, number))
 
-    def keep(self, task, number, report, guarantee):
-        self.ledger.spend(guarantee, about=f"{task} {number}")
-        self.reports[task, number] = report
+    def keep(self, cut, report, guarantee):
+        given = cut.announcement.parameters
+        self.ledger.spend(guarantee, about=f"{given.task} {given.round}")
+        self.reports[given.task, given.round] = report
 
 
 @pytest.fixture

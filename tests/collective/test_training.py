@@ -10,12 +10,14 @@ import pytest
 from epicrec.collective.encoding import decode, encode
 from epicrec.collective.model import Collective
 from epicrec.collective.refusals import Refusal
+from epicrec.collective.results import Taught
 from epicrec.collective.shares import allowed, squared_norm
 from epicrec.collective.simulation import released, simulate, two_servers
-from epicrec.collective.statistics import published, sensitivity_of, statistic_of
+from epicrec.collective.statistics import basis_of, published, sensitivity_of, statistic_of
 from epicrec.collective.training import NextRound, Task, resumed, train
 from epicrec.data import load_dataset
 from epicrec.engine.local import local
+from epicrec.models.covariance.basis import Basis
 from epicrec.models.covariance.statistics import STEPS, ItemEffects
 from epicrec.models.covariance.tastes import ItemTastes, TasteProducts, in_integers
 from epicrec.models.features import item_features
@@ -72,9 +74,9 @@ def test_what_a_history_contributes_is_never_longer_than_it_may_be(forty, statis
 
 def test_a_basis_with_nan_or_beyond_its_bounds_is_refused(forty, statistics):
     histories, _ = forty
-    for statistic in statistics[1:]:
+    for statistic, places in zip(statistics[1:], ((-2, -3), (-1, -2)), strict=True):
         fields = decode(published(statistic, histories.item_ids))
-        for at in (-1, -2):
+        for at in places:
             for wrong in (np.int64(2**21), np.float64("nan")):
                 content = bytearray(fields[at])
                 content[8:16] = wrong.tobytes()
@@ -109,12 +111,40 @@ def test_features_that_do_not_fit_and_other_items_are_refused(forty, statistics)
         statistic_of(published(statistics[0], histories.item_ids), histories.item_ids[1:])
 
 
+def test_a_basis_for_the_model_is_read_back_as_it_was_or_refused(forty):
+    histories, catalogue = forty
+    ids, counts = histories.item_ids, np.linspace(1, 2, histories.n_items)
+    features = item_features(catalogue, ids)
+    basis = Basis.of(features, counts, counts / np.linalg.norm(counts), most=6)
+    weights, grid = in_integers(counts, 14), in_integers(basis.apart, 20)
+    products = TasteProducts("user", weights, features, grid)
+    shown = published(products, ids, basis)
+    found = basis_of(shown, ids)
+    for name in ("scales", "emphasis", "coefficients"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(basis, name))
+    assert in_integers(found.apart, 20).tolist() == grid.tolist()
+    *fields, floats = decode(shown)
+    for wrong in (
+        np.float64("nan").tobytes() + floats[8:],
+        floats[:-8],
+        floats[:-3],
+        b"",
+        floats[: 8 * len(ids)] + bytes(8) + floats[8 * len(ids) + 8 :],  # a direction of no weight
+    ):
+        with pytest.raises(Refusal):
+            basis_of(encode(*fields, wrong), ids)
+    with pytest.raises(Refusal, match="no basis"):
+        basis_of(published(ItemTastes("user", weights, np.ones((len(ids), 2), np.int64)), ids), ids)
+
+
 @pytest.mark.parametrize("epsilon", [5.0, 2000.0])
-def test_over_sealed_shares_and_resumed_the_model_is_the_same_to_the_last_bit(forty, epsilon):
+def test_over_sealed_shares_and_resumed_the_model_is_the_same_to_the_last_bit(
+    forty, epsilon, monkeypatch
+):
     """Few people need a large ε for all three rounds; the integers do not mind."""
     histories, catalogue = forty
     task = Task.of(epsilon, 1e-5, 100)
-    statistics_seen, results = [], []
+    statistics_seen, taught = [], []
     leader, helper = two_servers(seed=7)
 
     def in_process(given, _, total):
@@ -126,12 +156,14 @@ def test_over_sealed_shares_and_resumed_the_model_is_the_same_to_the_last_bit(fo
         vectors = list(one_by_one(statistic, histories))
         assert all(allowed(given, x).any() or not x.any() for x in vectors)
         assert sum(vectors).tolist() == total.tolist()
-        results.append(simulate(given, shown, vectors, leader, helper))
-        return results[-1].total
+        taught.append(Taught(simulate(given, shown, vectors, leader, helper), shown))
+        return taught[-1].result.total
 
     plain, record = train(task, histories, catalogue, in_process, local)
     sealed, _ = train(task, histories, catalogue, over_shares, local)
-    again, _ = resumed(task, histories.item_ids, catalogue, results)
+    with monkeypatch.context() as patched:  # another machine would find another basis
+        patched.setattr(Basis, "of", lambda *_, **__: 1 / 0)
+        again, _ = resumed(task, histories.item_ids, catalogue, taught)
     for state in (sealed, again):
         assert state.keys() == plain.keys()
         for name, value in plain.items():
@@ -145,10 +177,16 @@ def test_over_sealed_shares_and_resumed_the_model_is_the_same_to_the_last_bit(fo
     assert first.value.parameters.round == 0
     assert first.value.parameters.statistic == "counts"
     with pytest.raises(NextRound) as last:
-        resumed(task, histories.item_ids, catalogue, results[:-1])
-    assert last.value.parameters == results[-1].parameters
+        resumed(task, histories.item_ids, catalogue, taught[:-1])
+    assert last.value.parameters == taught[-1].result.parameters
     with pytest.raises(Refusal, match="something else"):
-        resumed(Task.of(1.0, 1e-5), histories.item_ids, catalogue, results)
+        resumed(Task.of(1.0, 1e-5), histories.item_ids, catalogue, taught)
+    with pytest.raises(Refusal, match="something else"):
+        resumed(task, histories.item_ids, catalogue, taught[::-1])
+    with pytest.raises(Refusal, match="another list"):
+        resumed(task, histories.item_ids[1:], catalogue, taught)
+    with pytest.raises(Refusal, match="not what the result is about"):
+        Taught(taught[0].result, taught[-1].published + b"x")
 
 
 def test_the_rounds_together_cost_what_the_guarantee_says(forty):

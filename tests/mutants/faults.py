@@ -414,7 +414,7 @@ NAMED = [
     ),
     Fault(
         "collective sent before it is recorded", "collective", "collective/device.py",
-        "    drawer.keep(parameters.task, parameters.round, report, parameters.guarantee())\n", "",
+        "    drawer.keep(cut, report, parameters.guarantee())\n", "",
     ),
     Fault(
         "collective norm not checked", "collective", "collective/shares.py",

@@ -57,6 +57,15 @@ def collect(
     show(result, as_json, lambda: print_figures(result))
 
 
+@collective.command()
+def abort(
+    config: Config = None, data: Folder = None, task: Name = "common-model", as_json: Json = False
+) -> None:
+    """Give the task's last round up: its reports are lost, and another task has to begin."""
+    result = _operating().abort(_settings(config, data), task)
+    show(result, as_json, lambda: print_figures(result))
+
+
 def _operating() -> Any:
     needs("server", "fastapi", "sqlalchemy", "httpx")
     from epicrec.server import operating

@@ -30,7 +30,7 @@ def demo(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """The whole system on loopback with the embedded data: server, client, page."""
+    """The whole system on loopback with the embedded data: two servers, devices, pages."""
     needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
     from contextlib import ExitStack
 
@@ -52,11 +52,15 @@ def _show_demo(result: Mapping[str, Any]) -> None:
     )
     print_table(f"What was sent instead (10 of {len(sent['items'])})", sent["items"][:10])
     out.print(f"Guarantee to the viewer: {sent['promise']}")
-    rows = [{"row": name, "films": " · ".join(films)} for name, films in result["rows"].items()]
-    print_table("Recommended on the device, from the true history", rows)
+    rounds = [one["people"] for one in result["rounds"]]
     out.print(
-        f"Guarantee to the people the model was learned from: {result['model']['promise']}",
+        f"Then this device and {rounds[-1] - 1:,} others trained a common model in {len(rounds)} "
+        "rounds: each cut its numbers in two halves, and no server saw both."
     )
+    rows = [{"row": name, "films": " · ".join(films)} for name, films in result["rows"].items()]
+    print_table("Recommended on the device, from the true history and the common model", rows)
+    out.print(f"Guarantee to everyone who took part: {result['model']['promise']}")
+    out.print(result["model"]["void"])
 
 
 @app.command()

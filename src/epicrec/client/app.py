@@ -11,7 +11,15 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from epicrec.client.door import Door
-from epicrec.client.pages import extension, films, history, privacy, settings, working
+from epicrec.client.pages import (
+    common,
+    extension,
+    films,
+    history,
+    privacy,
+    settings,
+    working,
+)
 from epicrec.client.schedule import Clock
 from epicrec.client.security import FOR_EXTENSIONS, Guard, entrance_to
 from epicrec.client.web import Handler, State, endpoint, entrance_page, no_such_page
@@ -35,6 +43,8 @@ PAGES: tuple[tuple[str, Handler], ...] = (
     ("/film/{item_id:path}", films.film),
     ("/learned", privacy.learned),
     ("/ledger", privacy.ledger),
+    ("/common", common.common),
+    ("/common/{number}.json", common.numbers),
     ("/server", settings.server),
     ("/server/certificate", settings.certificate),
     ("/data", settings.data),
@@ -61,6 +71,9 @@ CHANGES: tuple[tuple[str, Handler], ...] = (
     ("/preview/draw", privacy.draw),
     ("/release/{id}/send", privacy.send),
     ("/for-you/refresh", films.refresh),
+    ("/common/look", common.look),
+    ("/common/join", common.join),
+    ("/common/leave", common.leave),
     ("/server", settings.use_server),
     ("/server/schedule", settings.schedule),
     ("/data/everything", settings.export_sealed),

@@ -12,24 +12,35 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypedDict
+from fractions import Fraction
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from epicrec.client.account import Accounts
+from epicrec.client.finished import Finished
 from epicrec.client.store import Store
 from epicrec.collective.device import Pins, take_part
 from epicrec.collective.encoding import byte_fields
+from epicrec.collective.parameters import Parameters
 from epicrec.collective.refusals import Refusal
-from epicrec.collective.shares import Announcement, Integers
-from epicrec.collective.statistics import Statistic, one_history, statistic_of
+from epicrec.collective.results import Taught
+from epicrec.collective.shares import ID, Announcement, Cut, Integers, Report, sealed_sizes
+from epicrec.collective.statistics import Statistic, items_of, one_history, statistic_of
 from epicrec.errors import BudgetExceededError, EpicrecError, InputError
 from epicrec.privacy import Guarantee, Ledger
 
 EVERY, WINDOW = timedelta(hours=1), timedelta(hours=24)
 """How often is asked for a new round, and within which time from then on its report is sent."""
+_SLACK = Fraction(1, 1 << 40)
+"""Shares of a budget are floats, and add up to one but for their rounding."""
+
+
+Rounds = Literal["every", "one", "none"]
+"""In which rounds to take part: all of the task, the next one only, or none."""
 
 
 class Part(TypedDict):
@@ -38,18 +49,50 @@ class Part(TypedDict):
     task: str
     leader_key: str
     helper_key: str
+    mu: float | None
+    """What the whole task may cost; None: whatever the ledger's limit allows."""
+    rounds: Rounds
     problem: str
     heard: str
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A task as a person looks at it before taking part: the parameters of one of its rounds."""
+
+    leader_key: str
+    helper_key: str
+    parameters: Parameters
+    open: bool
+
+    @property
+    def size(self) -> int:
+        """How many bytes a report of that round has."""
+        sizes = (ID, *sealed_sizes(self.parameters))
+        return len(Report(*(bytes(size) for size in sizes)).encoded())
+
+
+@dataclass(frozen=True)
+class Made:
+    """A round of which this device has heard, and the report that it made for it, if any."""
+
+    parameters: Parameters
+    item_ids: npt.NDArray[np.str_]
+    """The leader's list, in the order of the numbers."""
+    due: str
+    state: str
+    report: bytes | None
+    cut: Cut | None
 
 
 class CommonModel:
     """This device's part in one task at the chosen server, which is the leader."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, accounts: Accounts, item_ids: npt.NDArray[Any]
+        self, store: Store, ledger: Ledger, accounts: Accounts, finished: Finished
     ) -> None:
-        self._store, self._ledger, self._accounts = store, ledger, accounts
-        self._item_ids = item_ids
+        self._store, self._ledger = store, ledger
+        self._accounts, self._finished = accounts, finished
 
     # ---- what the person chooses ----------------------------------------------------------
 
@@ -58,17 +101,64 @@ class CommonModel:
         found: Part | None = self._store.setting("common")
         return found
 
-    def join(self, task: str, leader_key: str, helper_key: str) -> None:
+    def look(self, task: str, helper_key: str) -> Offer:
+        """What taking part would mean. Asked for without a name; both keys are checked."""
+        with closing(self._accounts.dial()) as remote:
+            key = remote.signing_key()
+            told = remote.open_round(task) if key else None
+            first = remote.round_result(task, 0) if key and told is None else None
+        if key is None or key.Role != "leader":
+            raise InputError(
+                "this server leads no common model; choose one that does on the server page"
+            )
+        pins = Pins.of(key.Key, helper_key)
+        if told is not None:
+            announcement = Announcement.from_encoded(byte_fields(told, 2)[0])
+            announcement.check(pins.leader, pins.helper)
+            return Offer(key.Key, helper_key, announcement.parameters, open=True)
+        if first is None:
+            raise InputError(
+                f"no round of a task {task!r} is open at this server; ask its operator for the "
+                "name, or come back when it begins"
+            )
+        result = Taught.from_encoded(first).result
+        result.check(pins.leader, pins.helper)
+        return Offer(key.Key, helper_key, result.parameters, open=False)
+
+    def join(
+        self, task: str, leader_key: str, helper_key: str, *,
+        rounds: Rounds = "every", mu: float | None = None,
+    ) -> None:  # fmt: skip
         """Take part from now on. The helper's key comes from its operator, not from the leader."""
-        _pins(leader_key, helper_key)
-        chosen = Part(task=task, leader_key=leader_key, helper_key=helper_key, problem="", heard="")
+        Pins.of(leader_key, helper_key)
+        before = self.part
+        names = (task, leader_key, helper_key)
+        if before is None or (before["task"], before["leader_key"], before["helper_key"]) != names:
+            self._finished.forget()
+        chosen = Part(
+            task=task, leader_key=leader_key, helper_key=helper_key, mu=mu, rounds=rounds,
+            problem="", heard="",
+        )  # fmt: skip
         self._store.set(common=chosen)
 
     def leave(self) -> None:
-        """Send nothing from now on; what was sent stays in the sums it went into."""
+        """Ask and send nothing from now on; what was sent stays in the sums it went into."""
         with self._store.changing() as db:
             db.execute("DELETE FROM settings WHERE name = 'common'")
             db.execute("UPDATE rounds SET state = 'over' WHERE state <> 'sent'")
+        self._finished.forget()
+
+    def made(self) -> list[Made]:
+        """Every round of the task that this device has heard of."""
+        found = []
+        for row in self._rows("task = ? ORDER BY number", self._chosen()["task"]):
+            announcement = Announcement.from_encoded(row["announcement"])
+            cut = row["cut"] and Cut.from_encoded(announcement, row["cut"])
+            listed = items_of(row["published"])
+            found.append(
+                Made(announcement.parameters, listed, row["due"], row["state"], row["report"], cut)
+            )
+        return found
 
     # ---- what happens by itself -----------------------------------------------------------
 
@@ -81,6 +171,7 @@ class CommonModel:
         try:
             if not heard or moment - datetime.fromisoformat(heard) >= EVERY:
                 self.hear(moment)
+                self._finished.refresh()
             self.prepare(history)
             self.send_due(moment)
         except BudgetExceededError as error:
@@ -98,27 +189,27 @@ class CommonModel:
         Nothing of the history is read here.
         """
         part = self._chosen()
-        with closing(self._accounts.dial()) as remote:
-            told = remote.open_round(part["task"])
-        self._store.set(common={**part, "heard": moment.isoformat()})
+        told = None
+        if part["rounds"] != "none":
+            with closing(self._accounts.dial()) as remote:
+                told = remote.open_round(part["task"])
+        part["heard"] = moment.isoformat()
+        self._store.set(common=part)
         if told is None:
             return
         encoded, published = byte_fields(told, 2)
-        announcement = Announcement.from_encoded(encoded)
-        pins = _pins(part["leader_key"], part["helper_key"])
-        announcement.check(pins.leader, pins.helper)
-        given = announcement.parameters
-        if given.task != part["task"]:
-            raise Refusal("outdatedConfig", f"{given.task!r} is not the task that was chosen")
-        statistic_of(published, self._item_ids)  # refused now, and not when the history is read
+        given = self._agreed(part, Announcement.from_encoded(encoded))
+        statistic_of(published, items_of(published))  # refused now, not when the history is read
         wait = timedelta(seconds=secrets.randbelow(int(WINDOW.total_seconds())))
         # in the ledger and not in the store: a copy of this store sent a report for it
         state = "over" if self._entered(given.task, given.round) else "waiting"
         with self._store.changing() as db:
-            db.execute(
-                "INSERT OR IGNORE INTO rounds VALUES (?, ?, ?, ?, ?, ?, NULL)",
+            done = db.execute(
+                "INSERT OR IGNORE INTO rounds VALUES (?, ?, ?, ?, ?, ?, NULL, NULL)",
                 (given.task, given.round, (moment + wait).isoformat(), state, encoded, published),
             )
+            if done.rowcount and part["rounds"] == "one":
+                self._store.set(common={**part, "rounds": "none"})
 
     def prepare(self, history: Callable[[], Sequence[str]]) -> None:
         """Seal and record the reports of rounds that wait; they leave at their own moments."""
@@ -127,7 +218,8 @@ class CommonModel:
 
     def send_due(self, moment: datetime) -> None:
         """Send what is due: what was not prepared by now leaves as zeros, and nothing waits."""
-        for row in self._rows("state IN ('waiting', 'sealed', 'recorded') AND due <= ?", moment):
+        waits = "state IN ('waiting', 'sealed', 'recorded') AND due <= ?"
+        for row in self._rows(waits, moment.isoformat()):
             report = row["report"]
             if row["state"] != "recorded":
                 report = self._seal(row, tuple)
@@ -145,14 +237,16 @@ class CommonModel:
             ).fetchone()
         return None if row is None else row["report"]
 
-    def keep(self, task: str, number: int, report: bytes, guarantee: Guarantee) -> None:
+    def keep(self, cut: Cut, report: bytes, guarantee: Guarantee) -> None:
         """Stored, entered, and only then ready to leave."""
+        given = cut.announcement.parameters
         with self._store.changing() as db:
             db.execute(
-                "UPDATE rounds SET report = ?, state = 'sealed' WHERE task = ? AND number = ?",
-                (report, task, number),
+                "UPDATE rounds SET report = ?, cut = ?, state = 'sealed' "
+                "WHERE task = ? AND number = ?",
+                (report, cut.encoded(), given.task, given.round),
             )
-        self._enter(task, number, guarantee)
+        self._enter(given.task, given.round, guarantee)
 
     def _enter(self, task: str, number: int, guarantee: Guarantee) -> None:
         if not self._entered(task, number):
@@ -168,22 +262,40 @@ class CommonModel:
 
     # ---- the rest -------------------------------------------------------------------------
 
+    def _agreed(self, part: Part, announcement: Announcement) -> Parameters:
+        """A round's parameters, if both servers stand for them and it costs what was agreed to.
+
+        The rounds of a task share its μ; a leader that opens more of them is refused.
+        """
+        pins = Pins.of(part["leader_key"], part["helper_key"])
+        announcement.check(pins.leader, pins.helper)
+        given = announcement.parameters
+        if given.task != part["task"]:
+            raise Refusal("outdatedConfig", f"{given.task!r} is not the task that was chosen")
+        if part["mu"] is not None and given.mu > part["mu"]:
+            raise Refusal("outdatedConfig", "this round costs more than was agreed to")
+        others = [one.parameters for one in self.made() if one.parameters.round != given.round]
+        whole = sum((one.share for one in others), given.share)
+        if whole > 1 + _SLACK or any(one.mu != given.mu for one in others):
+            raise Refusal("outdatedConfig", "the task has more rounds than it has a budget for")
+        return given
+
     def _seal(self, row: Any, history: Callable[[], Sequence[str]]) -> bytes:
         announcement = Announcement.from_encoded(row["announcement"])
         if row["state"] == "sealed":  # a crash came before the ledger's entry, or after it
             self._enter(row["task"], row["number"], announcement.parameters.guarantee())
             return bytes(row["report"])
         part = self._chosen()
-        pins = _pins(part["leader_key"], part["helper_key"])
-        statistic = statistic_of(row["published"], self._item_ids)
+        pins = Pins.of(part["leader_key"], part["helper_key"])
+        item_ids = items_of(row["published"])
+        statistic = statistic_of(row["published"], item_ids)
         return take_part(
             announcement, row["published"], pins, self,
-            lambda: contribution(statistic, self._item_ids, history()),
+            lambda: contribution(statistic, item_ids, history()),
         )  # fmt: skip
 
-    def _rows(self, where: str, *moments: datetime) -> list[Any]:
+    def _rows(self, where: str, *values: str) -> list[Any]:
         with self._store.reading() as db:
-            values = [moment.isoformat() for moment in moments]
             return db.execute(f"SELECT * FROM rounds WHERE {where}", values).fetchall()
 
     def _set(self, task: str, number: int, state: str) -> None:
@@ -202,19 +314,9 @@ class CommonModel:
 def contribution(
     statistic: Statistic, item_ids: npt.NDArray[Any], history: Sequence[str]
 ) -> Integers:
-    """What a history adds to a round's sum."""
+    """What a history adds to a round's sum; what the leader's list has not, is left out."""
     return np.asarray(statistic(one_history(item_ids, history)), np.int64)
 
 
 def _about(task: str, number: int) -> str:
     return f"common model {task}, round {number}"
-
-
-def _pins(leader_key: str, helper_key: str) -> Pins:
-    try:
-        keys = bytes.fromhex(leader_key), bytes.fromhex(helper_key)
-    except ValueError:
-        keys = b"", b""
-    if len(keys[0]) != 32 or len(keys[1]) != 32:
-        raise InputError("a server's signing key has 64 figures from 0 to f; copy it whole")
-    return Pins(*keys)

@@ -11,6 +11,7 @@ from epicrec.client.catalogues import among
 from epicrec.client.choice import Choice
 from epicrec.client.common import CommonModel
 from epicrec.client.extension import Extension
+from epicrec.client.finished import Finished
 from epicrec.client.for_you import ForYou, Shelf
 from epicrec.client.history import History
 from epicrec.client.published import Published
@@ -19,7 +20,7 @@ from epicrec.client.releases import Outlook, Releases, Stored
 from epicrec.client.remote import Remote
 from epicrec.client.store import Store
 from epicrec.data import Catalogue
-from epicrec.errors import InputError
+from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Ledger
 
 LIMIT, LIMIT_DELTA = 4.0, 1e-5
@@ -49,6 +50,7 @@ class Device:
         self.history = History(store)
         self.accounts = Accounts(store, dial)
         self.published = Published(store, folder, self.accounts, self._takes_part)
+        self.finished = Finished(store, folder, self.accounts)
         self._know(catalogue)
         self._drawing = threading.Lock()
         try:
@@ -66,7 +68,9 @@ class Device:
         self.catalogue, self._sendable = catalogue, ("", catalogue)
         self.reading = Reading(self.history, catalogue)
         self.extension = Extension(self.store, self.history, self.reading)
-        self.shelf = Shelf(self.store, catalogue, self.history, self.accounts, self.published)
+        self.shelf = Shelf(
+            self.store, catalogue, self.history, self.accounts, self.published, self.finished
+        )
 
     def use_catalogue(self, catalogue: Catalogue) -> int:
         """Another list of films from now on. What earlier imports named and the list before did not
@@ -81,6 +85,7 @@ class Device:
         if ledger:
             (self.folder / "ledger.jsonl").unlink(missing_ok=True)
         self.published.erase()
+        self.finished.forget()
         self.shelf.forget()
 
     # ---- what the person chose ------------------------------------------------------------
@@ -119,7 +124,7 @@ class Device:
     @property
     def common(self) -> CommonModel:
         """This device's part in a common model."""
-        return CommonModel(self.store, self.ledger, self.accounts, self.catalogue.item_ids)
+        return CommonModel(self.store, self.ledger, self.accounts, self.finished)
 
     @property
     def releases(self) -> Releases:
@@ -194,8 +199,13 @@ class Device:
         return self.reading.example()
 
     def refresh(self) -> str:
-        """See `Published.refresh`."""
-        return self.published.refresh()
+        """Fetch what the server has for everybody; what went wrong, or nothing."""
+        problem = self.published.refresh()
+        try:
+            self.finished.refresh()
+        except EpicrecError as error:
+            problem = problem or str(error)
+        return problem
 
     def for_you(self, *, compare: bool = False, n: int = 12, wait: bool = True) -> ForYou:
         """See `Shelf.rows`. What the server has is fetched where it is time; pages do not `wait`

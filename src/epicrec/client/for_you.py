@@ -10,6 +10,7 @@ import numpy as np
 
 from epicrec import wire
 from epicrec.client.account import Accounts
+from epicrec.client.finished import Common, Finished
 from epicrec.client.history import History
 from epicrec.client.published import Published
 from epicrec.client.ranking import (
@@ -39,6 +40,8 @@ class ForYou:
     with_model: bool
     info: wire.ModelInfo | None
     problem: str = ""
+    common: Common | None = None
+    """The common model, where the rows were made with it."""
 
 
 @dataclass
@@ -51,6 +54,7 @@ class _Ranked:
     loved: Integers
     model: Recommender | None
     info: wire.ModelInfo | None
+    common: Common | None = None
     rows: dict[int, list[Row]] = field(default_factory=dict)
 
 
@@ -59,10 +63,10 @@ class Shelf:
 
     def __init__(
         self, store: Store, catalogue: Catalogue, history: History, accounts: Accounts,
-        published: Published,
+        published: Published, finished: Finished,
     ) -> None:  # fmt: skip
         self._store, self._catalogue, self._history = store, catalogue, history
-        self._accounts, self._published = accounts, published
+        self._accounts, self._published, self._finished = accounts, published, finished
         self._kept: dict[bool, tuple[tuple[Any, ...], _Ranked]] = {}
         self._ranking = threading.Lock()  # the same rows are not ranked twice at a time
 
@@ -89,7 +93,7 @@ class Shelf:
                 found.model, n,
             ).all()  # fmt: skip
         problem = self._published.problem if self._accounts.current is not None else ""
-        return ForYou(found.rows[n], found.model is not None, found.info, problem)
+        return ForYou(found.rows[n], found.model is not None, found.info, problem, found.common)
 
     @property
     def has_model(self) -> bool:
@@ -126,13 +130,14 @@ class Shelf:
         self._kept = {}
 
     def _ranked(self, compare: bool) -> _Ranked:
-        key = (self._store.changes, self._published.ask_again)
+        key = (self._store.changes, self._published.ask_again, self._finished.rounds)
         with self._ranking:
             if compare not in self._kept or self._kept[compare][0] != key:
                 self._kept[compare] = (key, self._rank(compare))
             return self._kept[compare][1]
 
     def _rank(self, compare: bool) -> _Ranked:
+        """By the common model where there is one, else by the published one, else without."""
         items, ratings = self._history.items(), self._history.ratings()
         speak = well_liked(self._favourites_first(ratings), ratings)
         found = _Ranked(
@@ -140,14 +145,19 @@ class Shelf:
             positions(self._catalogue, [item for item in speak if ratings.get(item, 0) >= HIGH]),
             None, None,
         )  # fmt: skip
+        common = None if compare else self._finished.model()
         kept = None if compare else self._published.model()
-        if kept is not None and speak and knows_taste(kept[0]):
-            heard = items if kept[0].feedback == "explicit" else speak
-            scores = model_scores(kept[0], self._catalogue, heard, ratings)
+        found.info = kept[1] if kept else None
+        there: list[tuple[Recommender, Common | None]] = [(kept[0], None)] if kept else []
+        for model, own in [(common.model, common), *there] if common else there:
+            if not speak or not knows_taste(model):
+                continue
+            heard = items if model.feedback == "explicit" else speak
+            scores = model_scores(model, self._catalogue, heard, ratings)
             if np.isfinite(scores).any():
-                return replace(found, scores=scores, model=kept[0], info=kept[1])
+                return replace(found, scores=scores, model=model, common=own)
         scores = blended_scores(self._catalogue, speak, self._published.listed)
-        return replace(found, scores=scores, info=kept[1] if kept else None)
+        return replace(found, scores=scores)
 
     def _favourites_first(self, ratings: dict[str, float]) -> list[str]:
         """The films that count, best rated first, then those watched or entered last."""

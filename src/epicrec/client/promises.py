@@ -12,11 +12,12 @@ PROMISES = {
     # every page
     "footer": "This page comes from your own machine. It speaks to nobody but the server you "
     "chose: it fetches the model published there for everybody, without saying who asks; it sends "
-    "what you release; after a release it asks for the list made from that; and it has the server "
-    "show or delete what it holds of you when you say so.",
+    "what you release; after a release it asks for the list made from that; it adds to a common "
+    "model where you take part in one; and it has the server show or delete what it holds of you "
+    "when you say so.",
     # start, sources, history
     "start": "Your history is kept on this device. Nothing of it leaves before you have said how "
-    "private to be and sent a first release.",
+    "private to be and sent a first release, or taken part in a common model.",
     "no server": "No server is chosen, so nothing can be sent. Everything else works without one.",
     "sources": "Files and browsers are read on this device; reading them sends nothing.",
     "extension": "A browser is paired by a code that you see here and enter there. It then tells "
@@ -31,8 +32,8 @@ PROMISES = {
     "links": "Nothing is asked of these sites before you press one. Then that site sees which film "
     "you look up.",
     # privacy
-    "level no": "nothing is sent; under your name the server is asked for nothing, unless you have "
-    "it show or delete what it holds",
+    "level no": "no release is sent; under your name the server is asked for nothing, unless you "
+    "have it show or delete what it holds or take part in a common model",
     "level noise": "films drawn at random are sent whose categories add up to about those of "
     "yours; most are made up, and some you may really have watched",
     "level all": "what you watched is sent, without protection",
@@ -41,8 +42,8 @@ PROMISES = {
     "you keep it: made-up films of it may be sent under your name.",
     "withheld shows": "Where no category is sent with noise there is nothing to hide behind: what "
     "you keep to yourself is then seen to be missing.",
-    "nothing leaves": "Nothing about your history leaves this device. You still get "
-    "recommendations: they are made here.",
+    "nothing leaves": "Nothing about your history leaves this device, unless you take part in a "
+    "common model. You still get recommendations: they are made here.",
     "clear": "What you allow is sent as it is: whoever sees it knows that you watched those films. "
     "Nothing is hidden by noise.",
     "some clear": "Films whose categories you all send as they are have no such protection.",
@@ -73,8 +74,8 @@ PROMISES = {
     "before everything here was deleted, does not count on this page.",
     # server
     "known as": "It knows this device as {name}, a random name it gave.",
-    "no name": "This device has no name there. It gets a random one with the first release it "
-    "sends.",
+    "no name": "This device has no name there. It gets a random one with the first release or "
+    "report it sends.",
     "schedule": "What is new is sent at moments that were fixed beforehand, at your level, also "
     "when nothing is new: so the moment tells nothing of what you watched. Where this program does "
     "not run at that moment, it sends at its next start.",
@@ -85,8 +86,8 @@ PROMISES = {
     "the server in your name.",
     "export sealed": "Whoever has the sealed file and not the passphrase learns its size.",
     "delete there": "{servers} will be told to delete what it holds of this device, and nothing "
-    "more is scheduled. What others copied before cannot be called back; the ledger goes on "
-    "counting it.",
+    "more is scheduled. What others copied before, and what went into a common model, cannot be "
+    "called back; the ledger goes on counting it.",
     "nothing to delete there": "This device has no name at a server, so it can have nothing "
     "deleted there. What was sent under an earlier name and not deleted then is still there.",
     "delete here": "History, releases and settings on this device go. The ledger stays: it holds "
@@ -101,6 +102,43 @@ PROMISES = {
     "ledger gone": "The ledger is deleted too. What was spent, ε = {epsilon}, still counts for "
     "whoever has what was sent.",
     "still there": "{servers} was not told and still holds what was sent to it.",
+    # the common model
+    "common off": "Nothing is asked for it before you look at a training here, and nothing is sent "
+    "for it before you take part.",
+    "common look": "Looking asks it for its key and for the round, without your name.",
+    "common report": "Once in a round one sealed report goes to the server you chose, the leader, "
+    "under this device's name there. It has the same number of bytes for everybody, whatever they "
+    "watched.",
+    "common halves": "In it are your numbers, cut at random into two halves: one is sealed for the "
+    "leader, one for the helper. Either half alone is a row of random numbers.",
+    "common moment": "It leaves at a moment drawn at random within a day of this device hearing of "
+    "the round, before your history is read. Where there is nothing to add, zeros are sent.",
+    "common together": "Leader and helper together read everything that you add, and so your whole "
+    "history. If their operators are one, or share what they have, nothing here protects you.",
+    "common one server": "Each server puts noise into its sum before the other sees it. Of your "
+    "history either of them alone learns no more than the odds of the training allow, over all its "
+    "rounds and whatever other devices it invents; anybody else learns less.",
+    "common seen": "That you take part is not hidden. The leader sees this device's name, its "
+    "address and the moment; the helper sees none of them.",
+    "common odds": "Whoever has all that one server sees in all rounds, and guesses from it "
+    "whether you added your history or nothing at all, and says so wrongly in no more than {wrong} "
+    "of 100 worlds where it was nothing, says so in at most {right} of 100 worlds where it was "
+    "your history.",
+    "common cost": "All rounds together cost you, as a whole person, at most ε = {epsilon} "
+    "(δ = {delta}); a round that asks for more gets no report.",
+    "common ledger": "Each report is in your ledger, on the disk, before it leaves. At your limit "
+    "taking part stops, and this page says so.",
+    "common signed": "Rounds and results are asked for without your name, and a result is used "
+    "only where both servers signed it.",
+    "common every": "one report for each, by itself",
+    "common one": "the open one, or the next; in a later one only if you say so again",
+    "common none": "Nothing of yours is added; what the rounds of others taught is fetched without "
+    "your name.",
+    "common helper key": "Take it from the helper's operator, never from the leader: a leader that "
+    "gives you another key as the helper's could read everything you add.",
+    "common numbers": "As they are in the sealed report.",
+    "common left": "Nothing is asked or sent for a common model from then on, and its model is no "
+    "longer used here. What was sent stays in the sums it went into; what was spent stays spent.",
 }
 
 

@@ -105,6 +105,17 @@ class Remote:
         answer = self._ask("GET", path, public=True, expected=(404, 405))
         return answer.content if answer.status_code == 200 else None
 
+    def signing_key(self) -> wire.SigningKey | None:
+        """The key that this server signs rounds of common models with, if it leads any."""
+        answer = self._ask("GET", "/collective/key", public=True, expected=(404, 405))
+        return _read(wire.SigningKey, answer) if answer.status_code == 200 else None
+
+    def round_result(self, task: str, number: int) -> bytes | None:
+        """What a finished round taught, the same for everybody; None while it is not over."""
+        path = f"/tasks/{quote(task, safe='')}/rounds/{number}/result"
+        answer = self._ask("GET", path, public=True, expected=(404, 405, 409))
+        return answer.content if answer.status_code == 200 else None
+
     def put_report(self, task: str, number: int, report: bytes) -> bool:
         """Send a sealed report; False where the round is over. Sending it again changes nothing."""
         path = f"/tasks/{quote(task, safe='')}/rounds/{number}/reports"

@@ -98,6 +98,9 @@ MIGRATIONS = (
     DROP TABLE unwanted_before;
     CREATE TABLE watchlist (id INTEGER PRIMARY KEY, item_id TEXT NOT NULL UNIQUE);
     """,
+    """
+    ALTER TABLE rounds ADD COLUMN cut BLOB;
+    """,
 )
 """Scripts that bring a store from one version to the next; only ever appended to."""
 
@@ -214,7 +217,7 @@ class Store:
                           "settings"):  # fmt: skip
                 db.execute(f"DELETE FROM {table}")
             # that a round had its report is not forgotten: it must not get another one
-            db.execute("UPDATE rounds SET state = 'over', report = NULL")
+            db.execute("UPDATE rounds SET state = 'over', report = NULL, cut = NULL")
         with self._lock:
             self._db.execute("VACUUM")
 

@@ -19,7 +19,7 @@ from epicrec.collective.keys import SignedKey, new_round_key, opener, public_par
 from epicrec.collective.parameters import Parameters, Role
 from epicrec.collective.plausible import implausible
 from epicrec.collective.refusals import Refusal
-from epicrec.collective.results import Result
+from epicrec.collective.results import Result, Taught
 from epicrec.collective.rounds import Book, Round, State, Store
 from epicrec.collective.shares import Integers, Words, open_share
 
@@ -129,6 +129,11 @@ def result_of(found: Round) -> Result:
         raise Refusal("stepMismatch", "this round has no result yet")
     total = np.frombuffer(found.total, "<i8").astype(np.int64)
     return Result(found.parameters, found.people, total, *found.signatures)
+
+
+def taught_by(found: Round) -> Taught:
+    """A finished round of the leader's, as anyone fetches it."""
+    return Taught(result_of(found), found.published)
 
 
 def finished(found: Round, total: Integers, signatures: tuple[bytes, bytes]) -> Round:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
 from epicrec.collective.keys import fingerprint
 from epicrec.collective.parameters import Parameters
 from epicrec.collective.refusals import Refusal
-from epicrec.collective.shares import Announcement, Integers, make_report
+from epicrec.collective.shares import Announcement, Cut, Integers
+from epicrec.errors import InputError
 from epicrec.privacy import Guarantee
 
 
@@ -22,10 +23,11 @@ class Drawer(Protocol):
     def sealed(self, task: str, number: int) -> bytes | None:
         """The report that was made for a round, byte for byte."""
 
-    def keep(self, task: str, number: int, report: bytes, guarantee: Guarantee) -> None:
+    def keep(self, cut: Cut, report: bytes, guarantee: Guarantee) -> None:
         """Write the ledger's entry and the report at once, on the disk before this returns.
 
-        Raises BudgetExceededError, and writes neither, where the ledger's limit forbids it.
+        The halves are kept for the person to look at. Raises BudgetExceededError, and writes
+        nothing, where the ledger's limit forbids it.
         """
 
 
@@ -35,6 +37,17 @@ class Pins:
 
     leader: bytes
     helper: bytes
+
+    @classmethod
+    def of(cls, leader: str, helper: str) -> Self:
+        """From keys as people copy them."""
+        try:
+            keys = bytes.fromhex(leader), bytes.fromhex(helper)
+        except ValueError:
+            keys = b"", b""
+        if {len(key) for key in keys} != {32}:
+            raise InputError("a server's signing key has 64 figures from 0 to f; copy it whole")
+        return cls(*keys)
 
     def __post_init__(self) -> None:
         if self.leader == self.helper:
@@ -65,8 +78,9 @@ def take_part(
         return before
     if hashlib.sha256(published).digest() != parameters.basis:
         raise Refusal("outdatedConfig", "what is published is not what this round was opened for")
-    report = make_report(announcement, computed(parameters, contribution)).encoded()
-    drawer.keep(parameters.task, parameters.round, report, parameters.guarantee())
+    cut = Cut.make(announcement, computed(parameters, contribution))
+    report = cut.sealed().encoded()
+    drawer.keep(cut, report, parameters.guarantee())
     return report
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from epicrec.collective.parameters import Parameters
-from epicrec.collective.results import Result
+from epicrec.collective.results import Taught
 from epicrec.collective.shares import Integers
 from epicrec.collective.simulation import released
 from epicrec.collective.training import Task, resumed, train
@@ -78,10 +80,18 @@ class Collective(FactorModel):
         self.guarantee_ = task.guarantee().seeded(self.seed).to_dict()
 
     @classmethod
-    def of_results(cls, task: Task, catalogue: Catalogue, results: list[Result]) -> Self:
-        """The model of a task whose rounds are over; raises NextRound where one is missing."""
-        item_ids = catalogue.item_ids
-        state, spent = resumed(task, item_ids, catalogue, results)
+    def of_rounds(
+        cls,
+        task: Task,
+        item_ids: npt.NDArray[Any],
+        taught: Sequence[Taught],
+        catalogue: Catalogue | None = None,
+    ) -> Self:
+        """The model of a task whose rounds are over; raises NextRound where one is missing.
+
+        The catalogue is for the parameters of a missing round alone.
+        """
+        state, spent = resumed(task, item_ids, catalogue, taught)
         epsilon = task.guarantee().epsilon
         model = cls(epsilon=epsilon, delta=task.delta, most=task.most)
         model.item_ids_, model.scale_ = item_ids, None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from epicrec.collective.encoding import decode, encode
+from epicrec.collective.encoding import byte_fields, decode, encode
 from epicrec.collective.keys import verify
 from epicrec.collective.parameters import Parameters
 from epicrec.collective.plausible import implausible
@@ -52,3 +53,26 @@ class Result:
         if len(total) != 8 * found.length:
             raise Refusal("invalidMessage", "a result is not as long as its parameters say")
         return cls(found, people, np.frombuffer(total, "<i8").astype(np.int64), leader, helper)
+
+
+@dataclass(frozen=True, eq=False)
+class Taught:
+    """A finished round as anyone fetches it: its result, and what was published for it.
+
+    The parameters, which both signatures cover, hold the hash of what was published.
+    """
+
+    result: Result
+    published: bytes
+
+    def __post_init__(self) -> None:
+        if hashlib.sha256(self.published).digest() != self.result.parameters.basis:
+            raise Refusal("outdatedConfig", "what was published is not what the result is about")
+
+    def encoded(self) -> bytes:
+        return encode(self.result.encoded(), self.published)
+
+    @classmethod
+    def from_encoded(cls, encoded: bytes) -> Self:
+        result, published = byte_fields(encoded, 2)
+        return cls(Result.from_encoded(result), published)

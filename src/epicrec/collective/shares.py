@@ -83,22 +83,53 @@ class Report:
         return found
 
 
-def make_report(announcement: Announcement, vector: Integers) -> Report:
-    """Cut a contribution in two, x - stream(seed) and the seed, and seal both.
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A contribution and its two halves, x - stream(seed) and the seed, before they are sealed."""
 
-    The length of the result depends on the parameters alone.
-    """
-    parameters = announcement.parameters
-    report_id, seed = secrets.token_bytes(ID), secrets.token_bytes(SEED)
-    bound = announcement.binding("helper", report_id)
-    share = as_words(parameters, allowed(parameters, vector)) - stream(parameters, seed, bound)
-    return Report(
-        report_id,
-        seal(
-            announcement.leader.public, share.tobytes(), announcement.binding("leader", report_id)
-        ),
-        seal(announcement.helper.public, seed, bound),
-    )
+    announcement: Announcement
+    id: bytes
+    seed: bytes
+    numbers: Integers
+
+    @classmethod
+    def make(cls, announcement: Announcement, vector: Integers) -> Self:
+        """Cut a contribution anew; one that is longer than it may be is zeros."""
+        numbers = allowed(announcement.parameters, vector)
+        return cls(announcement, secrets.token_bytes(ID), secrets.token_bytes(SEED), numbers)
+
+    @property
+    def helper(self) -> Words:
+        """The helper's half, which the seed stands for."""
+        bound = self.announcement.binding("helper", self.id)
+        return stream(self.announcement.parameters, self.seed, bound)
+
+    @property
+    def leader(self) -> Words:
+        return as_words(self.announcement.parameters, self.numbers) - self.helper
+
+    def sealed(self) -> Report:
+        """Both halves for their servers; as long as the parameters say, whatever is in them."""
+        keys, bound = self.announcement, self.announcement.binding
+        return Report(
+            self.id,
+            seal(keys.leader.public, self.leader.tobytes(), bound("leader", self.id)),
+            seal(keys.helper.public, self.seed, bound("helper", self.id)),
+        )
+
+    def encoded(self) -> bytes:
+        return encode(self.id, self.seed, self.numbers.astype("<i8").tobytes())
+
+    @classmethod
+    def from_encoded(cls, announcement: Announcement, encoded: bytes) -> Self:
+        """Read what `encoded` wrote, in our own drawer."""
+        report_id, seed, numbers = byte_fields(encoded, 3)
+        return cls(announcement, report_id, seed, np.frombuffer(numbers, "<i8").astype(np.int64))
+
+
+def make_report(announcement: Announcement, vector: Integers) -> Report:
+    """Cut a contribution in two and seal both halves."""
+    return Cut.make(announcement, vector).sealed()
 
 
 def sealed_sizes(parameters: Parameters) -> tuple[int, int]:

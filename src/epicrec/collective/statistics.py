@@ -1,12 +1,12 @@
 """The statistics of histories as rounds: what is published of each, and back from it.
 
 Devices compute with the integers that are published here, never with a basis of their own making:
-an eigenvector found by another machine may point the other way.
+an eigenvector found by another machine may point the other way. For the model, which everyone
+computes from the results at home, the same basis is published as floats beside them.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
@@ -19,6 +19,7 @@ from epicrec.collective.encoding import Field, decode, encode
 from epicrec.collective.refusals import Refusal
 from epicrec.collective.shares import Integers
 from epicrec.data import Ratings, find
+from epicrec.models.covariance.basis import Basis
 from epicrec.models.covariance.statistics import STEPS, ItemEffects
 from epicrec.models.covariance.tastes import (
     DIRECTION_BITS,
@@ -43,13 +44,21 @@ def sensitivity_of(statistic: Statistic) -> int:
     return ceil(statistic.sensitivity)
 
 
-def published(statistic: Statistic, item_ids: npt.NDArray[Any]) -> bytes:
-    """All that a device needs beside its history, and for which list of items."""
-    fields: list[Field] = [name_of(statistic), list_digest(item_ids), len(item_ids)]
+def published(
+    statistic: Statistic, item_ids: npt.NDArray[Any], basis: Basis | None = None
+) -> bytes:
+    """All that a device needs beside its history, and for which list of items.
+
+    With products of tastes goes the `basis` that the model is made of.
+    """
+    items = encode(*(str(one) for one in item_ids))
+    fields: list[Field] = [name_of(statistic), items, len(item_ids)]
     if isinstance(statistic, TasteProducts):
         features = statistic.features.tocsr()
         fields += [features.shape[1], _bytes(features.indptr), _bytes(features.indices)]
         fields += [_bytes(statistic.weights), _bytes(statistic.coefficients)]
+        floats = () if basis is None else (basis.scales, basis.emphasis, basis.coefficients)
+        fields.append(b"".join(np.ascontiguousarray(part, "<f8").tobytes() for part in floats))
     elif isinstance(statistic, ItemTastes):
         fields += [_bytes(statistic.weights), _bytes(statistic.directions)]
     return encode(*fields)
@@ -58,8 +67,9 @@ def published(statistic: Statistic, item_ids: npt.NDArray[Any]) -> bytes:
 def statistic_of(encoded: bytes, item_ids: npt.NDArray[Any]) -> Statistic:
     """The statistic that was published; refused unless it is for these items and within bounds."""
     match decode(encoded):
-        case [str() as name, bytes() as digest, int() as n, *rest]:
-            if digest != list_digest(item_ids) or n != len(item_ids) or n > _MOST_ITEMS:
+        case [str() as name, bytes() as items, int() as n, *rest]:
+            own = encode(*(str(one) for one in item_ids))
+            if items != own or n != len(item_ids) or n > _MOST_ITEMS:
                 raise Refusal("outdatedConfig", "this round is about another list of items")
         case _:
             raise Refusal("invalidMessage", "this is no statistic")
@@ -67,7 +77,7 @@ def statistic_of(encoded: bytes, item_ids: npt.NDArray[Any]) -> Statistic:
         case ("counts",):
             return ItemEffects("user", 2, None, np.full(n, STEPS, np.int16))
         case ("products", int() as width, bytes() as starts, bytes() as columns,
-              bytes() as weights, bytes() as coefficients):  # fmt: skip
+              bytes() as weights, bytes() as coefficients, bytes()):  # fmt: skip
             features = _features(n, width, _whole(starts, n), _whole(columns, width))
             scales = _whole(weights, 1 << WEIGHT_BITS, (n,))
             grid = _whole(coefficients, 1 << DIRECTION_BITS, (width, -1))
@@ -77,6 +87,35 @@ def statistic_of(encoded: bytes, item_ids: npt.NDArray[Any]) -> Statistic:
             grid = _whole(directions, 1 << DIRECTION_BITS, (n, -1))
             return ItemTastes("user", scales, grid)
     raise Refusal("invalidMessage", f"there is no statistic {name!r} of this form here")
+
+
+def items_of(encoded: bytes) -> npt.NDArray[np.str_]:
+    """The list of items that a statistic was published for."""
+    match decode(encoded):
+        case [str(), bytes() as items, int(), *_]:
+            found = decode(items)
+        case _:
+            raise Refusal("invalidMessage", "this is no statistic")
+    if not found or len(set(found)) != len(found) or not all(isinstance(i, str) for i in found):
+        raise Refusal("invalidMessage", "a list of items names each once")
+    return np.array(found, np.str_)
+
+
+def basis_of(encoded: bytes, item_ids: npt.NDArray[Any]) -> Basis:
+    """The directions that products of tastes were published with."""
+    statistic = statistic_of(encoded, item_ids)
+    floats = decode(encoded)[-1]
+    if not isinstance(statistic, TasteProducts) or not isinstance(floats, bytes):
+        raise Refusal("outdatedConfig", "there is no basis in what was published for this round")
+    n, (width, d) = len(item_ids), statistic.coefficients.shape
+    found = np.frombuffer(floats, "<f8").astype(np.float64) if len(floats) % 8 == 0 else np.zeros(0)
+    if len(found) != n + d + width * d or not np.isfinite(found).all():
+        raise Refusal("invalidMessage", "a basis is not whole, or not finite")
+    scales, emphasis, coefficients = np.split(found, [n, n + d])
+    if emphasis.min() <= 0:
+        raise Refusal("invalidMessage", "a basis has directions of no weight")
+    apart = statistic.coefficients.astype(np.float64)
+    return Basis(statistic.features, scales, coefficients.reshape(width, d), emphasis, apart)
 
 
 def nobody(item_ids: npt.NDArray[Any]) -> Ratings:
@@ -95,10 +134,6 @@ def one_history(item_ids: npt.NDArray[Any], items: Sequence[Any]) -> Ratings:
         nobody(item_ids), indptr=np.array([0, len(found)]), items=found.astype(np.int32),
         values=np.ones(len(found), np.float32),
     )  # fmt: skip
-
-
-def list_digest(item_ids: npt.NDArray[Any]) -> bytes:
-    return hashlib.sha256(encode(*(str(one) for one in item_ids))).digest()
 
 
 def _bytes(values: npt.NDArray[Any]) -> bytes:

@@ -7,23 +7,32 @@ What is computed between them, and at the end, is the learner's own code.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import sqrt
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from epicrec.collective.parameters import ASSUMES, Parameters
 from epicrec.collective.refusals import Refusal
-from epicrec.collective.results import Result
+from epicrec.collective.results import Taught
 from epicrec.collective.shares import Integers
-from epicrec.collective.statistics import name_of, nobody, published, sensitivity_of
+from epicrec.collective.statistics import (
+    Statistic,
+    basis_of,
+    name_of,
+    nobody,
+    published,
+    sensitivity_of,
+    statistic_of,
+)
 from epicrec.data import Catalogue, Ratings
 from epicrec.engine import Engine
 from epicrec.engine.local import local
+from epicrec.models.covariance.basis import Basis
 from epicrec.models.covariance.budget import Budget
 from epicrec.models.covariance.histories import release_histories
 from epicrec.models.factors import most_factors
@@ -62,18 +71,31 @@ class Task:
 
 @dataclass(frozen=True)
 class TwoNoises(Budget):
-    """A budget whose sums come out of rounds: μ counts one server's noise, both are in the sums."""
+    """A budget whose sums come out of rounds: μ counts one server's noise, both are in the sums.
+
+    `taught` are the rounds that are over; those that follow are asked of `rounds`.
+    """
 
     task: Task = field(default_factory=lambda: Task.of(1.0, 1e-6))
     item_ids: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
     rounds: Rounds = field(default=lambda _, __, total: total)
+    taught: Sequence[Taught] = ()
     numbers: list[int] = field(default_factory=list)
+    bases: list[Basis] = field(default_factory=list)
 
     pairs: ClassVar[bool] = False
 
     @property
     def mu(self) -> float:
         return self.task.mu / sqrt(2)
+
+    def settled(self, basis: Callable[[], Basis]) -> Basis:
+        """The basis that the next round was published with; where it has not been, this one."""
+        at = len(self.numbers)
+        over = at < len(self.taught)
+        found = basis_of(self.taught[at].published, self.item_ids) if over else basis()
+        self.bases.append(found)
+        return found
 
     def measure(
         self,
@@ -85,10 +107,14 @@ class TwoNoises(Budget):
     ) -> tuple[Integers, float]:
         """A round of this share: what both servers open, and the size of both noises together."""
         self.note(statistic, share)
-        shown = published(statistic, self.item_ids)
+        number = len(self.numbers)
+        self.numbers.append(number)
+        if number < len(self.taught):
+            return self._over(statistic, number)
+        shown = published(statistic, self.item_ids, self.bases[-1] if self.bases else None)
         parameters = Parameters(
             task=self.task.name,
-            round=len(self.numbers),
+            round=number,
             statistic=name_of(statistic),
             length=len(statistic(nobody(self.item_ids))),
             sensitivity=sensitivity_of(statistic),
@@ -98,8 +124,22 @@ class TwoNoises(Budget):
             most=self.task.most,
             basis=hashlib.sha256(shown).digest(),
         )
-        self.numbers.append(parameters.round)
         return self.rounds(parameters, shown, total), parameters.sigma * sqrt(2)
+
+    def _over(self, statistic: Statistic, number: int) -> tuple[Integers, float]:
+        """What a round that is over taught, if it is the one that the learner asks for."""
+        result, task = self.taught[number].result, self.task
+        given, empty = result.parameters, nobody(self.item_ids)
+        then = statistic_of(self.taught[number].published, self.item_ids)
+        asked = (task.name, number, task.mu, task.delta, task.most, name_of(statistic))
+        told = (given.task, given.round, given.mu, given.delta, given.most, name_of(then))
+        if asked != told or not len(statistic(empty)) == len(then(empty)) == given.length:
+            raise Refusal(
+                "outdatedConfig",
+                f"round {number} was about something else: the catalogue or the version of "
+                "epicrec changed within a task; start another task",
+            )
+        return result.total, given.sigma * sqrt(2)
 
 
 def train(
@@ -108,11 +148,12 @@ def train(
     catalogue: Catalogue | None,
     rounds: Rounds,
     engine: Engine,
+    taught: Sequence[Taught] = (),
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """A model's state and the record of its rounds, over histories whose items are public."""
     budget = TwoNoises(
         gaussian_epsilon(task.mu, task.delta), task.delta, "user", "gaussian", None,
-        task=task, item_ids=histories.item_ids, rounds=rounds,
+        task=task, item_ids=histories.item_ids, rounds=rounds, taught=taught,
     )  # fmt: skip
     features = item_features(catalogue, histories.item_ids)
     factors = most_factors(None, "implicit")
@@ -128,20 +169,14 @@ class NextRound(Exception):
 
 
 def resumed(
-    task: Task, item_ids: npt.NDArray[Any], catalogue: Catalogue | None, results: list[Result]
+    task: Task, item_ids: npt.NDArray[Any], catalogue: Catalogue | None, taught: Sequence[Taught]
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    """A model's state from the results of all its rounds; raises NextRound where one is missing."""
+    """A model's state from the rounds that are over; raises NextRound where one is missing.
 
-    def of_results(parameters: Parameters, shown: bytes, _: Integers) -> Integers:
-        if parameters.round >= len(results):
-            raise NextRound(parameters, shown)
-        result = results[parameters.round]
-        if result.parameters.digest != parameters.digest:
-            raise Refusal(
-                "outdatedConfig",
-                f"round {parameters.round} was about something else: the catalogue or the version "
-                "of epicrec or its libraries changed within a task; start another task",
-            )
-        return result.total
+    The sums are theirs and so are the bases: the leader and every device come to the same model.
+    """
 
-    return train(task, nobody(item_ids), catalogue, of_results, local)
+    def missing(parameters: Parameters, shown: bytes, _: Integers) -> NoReturn:
+        raise NextRound(parameters, shown)
+
+    return train(task, nobody(item_ids), catalogue, missing, local, taught)

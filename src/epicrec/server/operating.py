@@ -1,4 +1,4 @@
-"""What a leader's operator does: look at the rounds of a task, start the next, collect it.
+"""What an operator does: look at the rounds of a task, start the next, collect it, give it up.
 
 It works on the data folder, beside the running server, and every call goes on where one like it
 was interrupted.
@@ -7,12 +7,14 @@ was interrupted.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
-from epicrec.collective.aggregator import result_of
+from epicrec.collective.aggregator import taught_by
+from epicrec.collective.encoding import encode
 from epicrec.collective.leader import Leader
 from epicrec.collective.model import Collective
+from epicrec.collective.refusals import Refusal
 from epicrec.collective.rounds import Round
 from epicrec.collective.training import NextRound, Task
 from epicrec.data import Catalogue
@@ -64,7 +66,8 @@ def start(
                 raise InputError(_what_to_do(one))
         task = _task(rounds, Task.of(epsilon, delta, most, name))
         try:
-            Collective.of_results(task, _catalogue(settings), [result_of(one) for one in rounds])
+            films, taught = _catalogue(settings), [taught_by(one) for one in rounds]
+            Collective.of_rounds(task, films.item_ids, taught, films)
         except NextRound as following:
             return _told(leader.start(following.parameters, following.published, helper))
         raise InputError(f"the task {name!r} is finished; name another one to train again")
@@ -80,8 +83,9 @@ def collect(settings: Settings, name: str) -> dict[str, Any]:
         rounds = _rounds(part, name)
         told = _told(rounds[-1])
         try:
-            results = [result_of(one) for one in rounds]
-            model = Collective.of_results(_task(rounds, None), _catalogue(settings), results)
+            taught = [taught_by(one) for one in rounds]
+            films = _catalogue(settings)
+            model = Collective.of_rounds(_task(rounds, None), films.item_ids, taught, films)
         except NextRound as following:
             return told | {"next": following.parameters.statistic}
         folder = settings.folder / "common"
@@ -89,6 +93,34 @@ def collect(settings: Settings, name: str) -> dict[str, Any]:
         model.save(folder / f"{name}.npz")
         close(folder)
         return told | {"model": str(folder / f"{name}.npz"), "promise": str(model.guarantee)}
+
+
+def abort(settings: Settings, name: str) -> dict[str, Any]:
+    """Give the task's last round up, and so the task: what was reported for it is lost.
+
+    At the leader the helper is told as well; the helper's operator gives up their own side.
+    """
+    with _part(settings) as part:
+        rounds = _rounds(part, name)
+        if not rounds:
+            raise InputError(f"there is no task {name!r} here")
+        message = encode(name, rounds[-1].parameters.round)
+        if part.helper is not None:
+            part.helper.abort(message)
+        else:
+            assert part.leader is not None
+            part.leader.abort(message)
+            _tell_helper(settings, message)
+        return _told(_rounds(part, name)[-1])
+
+
+def _tell_helper(settings: Settings, message: bytes) -> None:
+    with closing(HelperOverHttps(settings)) as helper:
+        try:
+            helper.abort(message)
+        except Refusal as error:
+            if error.kind != "unrecognizedTask":  # a round that it never heard of is given up
+                raise
 
 
 @contextmanager

@@ -1,77 +1,111 @@
-"""The whole system once on loopback, with the embedded films: server, device, recommendations."""
+"""The whole system once on loopback, with the embedded films: leader, helper, devices, rows."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from epicrec.client import make_client
-from epicrec.data import Catalogue, Dataset, Ratings, Scale
-from epicrec.data.datasets import write_dataset
-from epicrec.data.simulate import embedded_items, simulate_table
-from epicrec.privacy import Guarantee
-from epicrec.progress import report
-from epicrec.system.loopback import learn_releases, serving
+import numpy as np
 
-VIEWERS = 10_000
-EPSILON = 2.0
+from epicrec.client import make_client
+from epicrec.client.device import Device
+from epicrec.collective.training import NAME
+from epicrec.data import Catalogue, Ratings
+from epicrec.data.datasets import load_catalogue
+from epicrec.data.scale import STARS
+from epicrec.data.simulate import simulate_table
+from epicrec.progress import report
+from epicrec.system.loopback import ADMIN_KEY, admin_of, learn_releases
+from epicrec.system.together import VOID, Leading, leading, train_together
+
+IN_PROCESS, OVER_HTTPS = 4000, 20
+"""Devices of the common model beside the person's own."""
+EPSILON, DELTA = 1.0, 1e-5
 
 
 @contextmanager
 def one_round() -> Iterator[tuple[dict[str, Any], str, Callable[[], None]]]:
-    """Other people's histories, learned from privately; then one person's own round.
+    """One person's own round: a release, then a common model with other people's devices.
 
     Gives what happened, the address of the person's pages, and what serves them until stopped.
     """
-    films = Catalogue.from_table(embedded_items())
-    with tempfile.TemporaryDirectory(prefix="epicrec-demo-") as folder:
+    films = load_catalogue("films")
+    with tempfile.TemporaryDirectory(prefix="epicrec-demo-") as folder, ExitStack() as stack:
         base = Path(folder)
-        report("simulating viewers", 0, 1)
-        others = Ratings.from_table(simulate_table(VIEWERS), scale=Scale(1, 5, 1))
-        write_dataset(Dataset("demo", others.with_items(films.item_ids), films), base / "data")
-        report("simulating viewers", 1, 1)
-        with ExitStack() as stack:
-            url, admin = stack.enter_context(serving(base, epsilon=EPSILON, unit="user"))
-            client, address = make_client(base / "device", server=url)
-            stack.callback(client.close)
-            device = client.state.device
-            assert device is not None  # a new folder has no passphrase
-            device.example()
-            drawn = device.draw()
-            device.send(drawn.id)
+        report("leader and helper start", 0, 1)
+        lead = stack.enter_context(leading(base, catalogue="films", admin_key=ADMIN_KEY))
+        report("leader and helper start", 1, 1)
+        client, address = make_client(
+            base / "device", server=lead.url, certificate=lead.certificate
+        )
+        stack.callback(client.close)
+        device = client.state.device
+        assert device is not None  # a new folder has no passphrase
+        device.example()
+        drawn = device.draw()
+        device.send(drawn.id)
+        with admin_of(lead.url, lead.certificate) as admin:
             report("the server learns from the release", 0, 1)
             learn_releases(admin)
             report("the server learns from the release", 1, 1)
-            device.refresh()
-            rows = device.for_you().rows
-            info = admin.get("/api/model/info").json()
-            yield (
-                {
-                    "history": [_film(films, item) for item in device.history.items()],
-                    "release": {
-                        "items": [_film(films, item) for item in drawn.release.items],
-                        "bytes": len(drawn.payload),
-                        "guarantee": drawn.release.guarantee.to_dict(),
-                        "promise": str(drawn.release.guarantee),
-                    },
-                    "recommendations": [_film(films, card.item_id) for card in rows[0].cards],
-                    "rows": {
-                        row.category or "For you": [
-                            films.title_of(card.item_id) for card in row.cards[:4]
-                        ]
-                        for row in rows
-                    },
-                    "model": {
-                        "guarantee": info["Guarantee"],
-                        "promise": str(Guarantee.from_dict(info["Guarantee"])),
-                    },
+        told = _train(lead, device, base, films)
+        device.refresh()
+        found = device.for_you()
+        common = device.finished.model()
+        assert common is not None
+        yield (
+            {
+                "history": [_film(films, item) for item in device.history.items()],
+                "release": {
+                    "items": [_film(films, item) for item in drawn.release.items],
+                    "bytes": len(drawn.payload),
+                    "guarantee": drawn.release.guarantee.to_dict(),
+                    "promise": str(drawn.release.guarantee),
                 },
-                address,
-                client.run,
-            )
+                "rounds": [
+                    {name: one[name] for name in ("round", "statistic", "people")} for one in told
+                ],
+                "recommendations": [_film(films, card.item_id) for card in found.rows[0].cards],
+                "rows": {
+                    row.category or "For you": [
+                        films.title_of(card.item_id) for card in row.cards[:4]
+                    ]
+                    for row in found.rows
+                },
+                "with": "the common model" if found.common else "no model",
+                "model": {
+                    "guarantee": common.guarantee.to_dict(),
+                    "promise": str(common.guarantee),
+                    "void": VOID,
+                },
+            },
+            address,
+            client.run,
+        )
+
+
+def _train(lead: Leading, own: Device, base: Path, films: Catalogue) -> list[dict[str, Any]]:
+    """The common model, with the person's own device among the others."""
+    report("simulating viewers", 0, 1)
+    table = simulate_table(IN_PROCESS + OVER_HTTPS)
+    everyone = Ratings.from_table(table, scale=STARS).as_history().with_items(films.item_ids)
+    report("simulating viewers", 1, 1)
+    certificate = lead.certificate.read_text("utf-8")
+    with ExitStack() as stack:
+        devices: list[tuple[Device, Callable[[], list[str]]]] = []
+        for user in range(IN_PROCESS, IN_PROCESS + OVER_HTTPS):
+            one = Device(base / f"viewer {user}", films, server=lead.url, certificate=certificate)
+            stack.callback(one.close)
+            at = everyone.items[everyone.indptr[user] : everyone.indptr[user + 1]]
+            devices.append((one, partial(list, everyone.item_ids[at].tolist())))
+        return train_together(
+            lead, NAME, everyone.users_at(np.arange(IN_PROCESS)),
+            [(own, own.history.items), *devices], epsilon=EPSILON, delta=DELTA,
+        )  # fmt: skip
 
 
 def _film(films: Catalogue, item_id: Any) -> dict[str, Any]:

@@ -45,9 +45,10 @@ def refresh(ask: Ask) -> Response:
     device = ask.device
 
     def fetching() -> Handler:
-        if device.refresh():
+        problem = device.refresh()
+        if problem and problem == device.published.problem:
             return onward("/for-you")  # which says what went wrong
-        return onward("/for-you", "Fetched what the server has for everybody.")
+        return onward("/for-you", problem or "Fetched what the server has for everybody.")
 
     return in_background(ask, "fetch", "asking the server", fetching)
 

@@ -205,8 +205,9 @@ def forget_there(ask: Ask) -> Response:
 
 
 def _forget_there(device: Device) -> None:
-    """Nothing is scheduled afterwards: the next release would have the server make a new name."""
+    """Nothing goes out by itself afterwards: the server would have to make a new name for it."""
     device.accounts.forget()
+    device.common.leave()
     set_schedule(device, "never")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isfinite, sqrt
@@ -12,6 +13,7 @@ import numpy as np
 from epicrec.data import Ratings
 from epicrec.engine import Integers
 from epicrec.errors import InputError
+from epicrec.models.covariance.basis import Basis
 from epicrec.models.covariance.statistics import MOST_USERS, Norm, Unit
 from epicrec.privacy import (
     Guarantee,
@@ -134,6 +136,10 @@ class Budget:
         mu = gaussian_mu(self.epsilon, self.delta) * sqrt(share) * (1 - 2**-50)
         sigma = gaussian_sigma(statistic.sensitivity, mu)
         return add_integer_gaussian(total, sigma, seed=seed), sigma
+
+    def settled(self, basis: Callable[[], Basis]) -> Basis:
+        """The directions that the next sum is taken in: these, unless others were published."""
+        return basis()
 
     def guarantee(self) -> Guarantee:
         if self.parts or self.noise == "laplace":

@@ -200,7 +200,8 @@ def _tastes(
         room = min(MOST_ITEM_TASTES, MOST_ENTRIES // len(counts))
         wide = max(wide, min(room, int(_per_item(budget, look) / PER_ITEM_TASTE)))
     most = max(START_TASTES, wide) if by_item else TASTES
-    basis = Basis.of(features, counts, popular, most=int(np.clip(wanted, 10, most)))
+    most = int(np.clip(wanted, 10, most))
+    basis = budget.settled(lambda: Basis.of(features, counts, popular, most=most))
     products = TasteProducts(
         budget.unit,
         in_integers(weights * basis.scales, WEIGHT_BITS),

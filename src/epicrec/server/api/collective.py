@@ -9,7 +9,8 @@ from fastapi import APIRouter, HTTPException, Path, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
-from epicrec.collective.aggregator import found_in, result_of
+from epicrec import wire
+from epicrec.collective.aggregator import found_in, taught_by
 from epicrec.collective.encoding import VERSION, encode
 from epicrec.collective.helper import Helper
 from epicrec.collective.leader import Leader
@@ -31,12 +32,12 @@ _both, leader, helper = (APIRouter(tags=["collective"]) for _ in range(3))
 
 
 @_both.get("/collective/key")
-async def key(serving: Serving, request: Request) -> dict[str, str]:
+async def key(serving: Serving, request: Request) -> wire.SigningKey:
     """This server's role and signing key. Devices take the helper's from elsewhere, and compare."""
     limit_address(request)
     own = _collective(serving)
-    role = serving.settings.role
-    return {"Role": role, "Key": own.key.hex(), "Fingerprint": own.fingerprint}
+    role: Any = serving.settings.role
+    return wire.SigningKey(Role=role, Key=own.key.hex(), Fingerprint=own.fingerprint)
 
 
 @leader.get("/tasks/{task}/round", responses=_BYTES, response_class=Response)
@@ -69,7 +70,7 @@ async def upload(
 
 @leader.get("/tasks/{task}/rounds/{number}/result", responses=_BYTES, response_class=Response)
 async def result(serving: Serving, request: Request, task: PathId, number: Number) -> Response:
-    """What a finished round taught, signed by both servers; for anybody."""
+    """What a finished round taught, signed by both servers, for anybody: the model follows."""
     limit_address(request)
 
     def find() -> Round:
@@ -77,7 +78,7 @@ async def result(serving: Serving, request: Request, task: PathId, number: Numbe
             return found_in(book, task, number)
 
     found = await run_in_threadpool(find)
-    return _octets(encode(result_of(found).encoded(), found.published))
+    return _octets(taught_by(found).encoded())
 
 
 @helper.post("/aggregation/{step}", responses=_BYTES, response_class=Response)
