@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from epicrec.client.catalogues import usual_titles
 from epicrec.client.common import EVERY, WINDOW
 from epicrec.client.device import Device
 from epicrec.client.remote import Remote
@@ -125,6 +126,22 @@ def test_a_report_leaves_once_at_its_moment(servers: Any, films: Catalogue, tmp_
     assert people == 1
     assert total.tolist() == contributed(servers, films, HISTORY).tolist()
     assert total.any()
+
+
+def test_a_device_with_another_list_adds_what_the_leader_lists(
+    servers: Any, films: Catalogue, tmp_path: Path
+) -> None:
+    many = usual_titles()
+    (unlisted, *_) = set(many.item_ids.tolist()) - set(films.item_ids.tolist())
+    one, _ = device(tmp_path / "one", servers, many)
+    with closing(one):
+        for moment in (NOW, LATER):
+            one.common.tick(moment, lambda: [*HISTORY, str(unlisted)])
+        (made,) = one.common.made()
+        assert made.state == "sent"
+        assert made.item_ids.tolist() == films.item_ids.tolist()
+    _, total = opened(servers)
+    assert total.tolist() == contributed(servers, films, HISTORY).tolist()
 
 
 def test_a_report_whose_answer_is_lost_is_sent_again_as_it_was(

@@ -86,6 +86,7 @@ AREAS = {
             "not TestCollective",
         ),
     ),
+    "common": Area((), ("tests/server/test_collective.py", "tests/client/test_common.py"), drawn=0),
     "noise": Area(
         ("privacy/noise.py", "privacy/_sampler.py"),
         ("tests/privacy/test_noise.py", "tests/privacy/test_sampler.py"),
@@ -440,5 +441,36 @@ NAMED = [
     Fault(
         "collective result with one signature", "collective", "collective/results.py",
         '        verify(helper_key, self.helper, message, "the result")\n', "",
+    ),
+    Fault(
+        "common helper restored with its keys", "common", "server/store/schema.py",
+        "NOT_IN_BACKUPS = (collective_keys, collective_reports)", "NOT_IN_BACKUPS = ()",
+    ),
+    Fault(
+        "common result used unsigned", "common", "client/finished.py",
+        "        found.result.check(pins.leader, pins.helper)\n", "",
+    ),
+    Fault(
+        "common basis that nobody signed", "common", "collective/results.py",
+        "if hashlib.sha256(self.published).digest() != self.result.parameters.basis:",
+        "if not self.published:",
+    ),
+    Fault(
+        "common round dearer than agreed to", "common", "client/common.py",
+        'part["mu"] is not None and given.mu > part["mu"]', "given.mu < 0",
+    ),
+    Fault(
+        "common more rounds than a task pays for", "common", "client/common.py",
+        "whole > 1 + _SLACK or any(", "any(",
+    ),
+    Fault(
+        "common results asked for under a name", "common", "client/remote.py",
+        'self._ask("GET", path, public=True, expected=(404, 405, 409))',
+        'self._ask("GET", path, expected=(404, 405, 409))',
+    ),
+    Fault(
+        "common moment that waits for the history", "common", "client/common.py",
+        "waits = \"state IN ('waiting', 'sealed', 'recorded') AND due <= ?\"",
+        "waits = \"state IN ('sealed', 'recorded') AND due <= ?\"",
     ),
 ]  # fmt: skip
