@@ -71,9 +71,7 @@ def one_round() -> Iterator[tuple[dict[str, Any], str, Callable[[], None]]]:
                 ],
                 "recommendations": [_film(films, card.item_id) for card in found.rows[0].cards],
                 "rows": {
-                    row.category or "For you": [
-                        films.title_of(card.item_id) for card in row.cards[:4]
-                    ]
+                    row.title: [films.title_of(card.item_id) for card in row.cards[:4]]
                     for row in found.rows
                 },
                 "with": "the common model" if found.common else "no model",
