@@ -4,7 +4,8 @@ import { seal } from "./seal.js";
 
 export const MOST = 200; // entries that wait; the oldest goes when one more comes
 const PORT = 8377, PORTS = 10, PATIENCE = 5000;
-const NOTHING = { pairing: null, queue: [], dropped: 0, sites: {}, off: [], paused: 0, trouble: "" };
+// `former` is the pairing that was forgotten, as long as entries sealed for it wait; `lost` counts those nobody can read any more
+const NOTHING = { pairing: null, former: null, queue: [], dropped: 0, lost: 0, sites: {}, off: [], paused: 0, trouble: "" };
 
 export const state = () => kept("local", NOTHING);
 
@@ -19,21 +20,32 @@ async function post(port, path, body) {
 export async function pair(code) {
   const port = Number(/^\s*(\d{2,5})\b/.exec(code)?.[1]);
   if (!(port > 0 && port < 65536)) return "That is no code. It looks like 8377-ABCD-EFGH-JKMN.";
+  const known = await state(), former = known.pairing ?? known.former;
   let answer;
   try {
-    answer = await post(port, "pair", { code: code.trim() });
+    answer = await post(port, "pair", { code: code.trim(), former: former?.id ?? "" });
   } catch {
     return "EpicRec does not answer. Is it running?";
   }
   if (answer.status === 503) return "EpicRec waits for its passphrase. Open it first.";
   if (!answer.ok) return "EpicRec did not accept this code. Make a new one there.";
   const { pairing, token, key } = await answer.json();
-  await inTurn(() => api.storage.local.set({ pairing: { id: pairing, token, key, port }, queue: [], dropped: 0, off: [], trouble: "" }));
+  await inTurn(async () => {
+    const { queue } = await state();
+    // the same key is the same client, which can read what waits; another one cannot
+    const kept = !queue.length || former?.key === key ? { queue, lost: 0 } : { queue: [], lost: queue.length };
+    await api.storage.local.set({ pairing: { id: pairing, token, key, port }, former: null, ...kept, dropped: 0, off: [], trouble: "" });
+  });
   return "";
 }
 
+// The token goes; what waits stays, sealed, for the same client.
 export function unpair() {
-  return inTurn(() => api.storage.local.set({ pairing: null, queue: [], dropped: 0, trouble: "" }));
+  return inTurn(async () => {
+    const { pairing, queue, former } = await state();
+    const last = pairing ? { id: pairing.id, key: pairing.key } : former;
+    await api.storage.local.set({ pairing: null, former: queue.length ? last : null, lost: 0, trouble: "" });
+  });
 }
 
 // Seals an entry to the client and keeps it until it has arrived. Its name is all that can be read here.
@@ -75,7 +87,7 @@ async function attempt() {
   const { pairing, queue, sites } = await state();
   if (!pairing) return false;
   const days = Object.fromEntries(Object.entries(sites).map(([name, { seen, missed }]) => [name, { seen, missed }]));
-  let trouble = `EpicRec is not running, or not on a port from ${PORT} to ${PORT + PORTS - 1}.`;
+  let trouble = `EpicRec is not running, or not on a port from ${PORT} to ${PORT + PORTS - 1}: on another one, forget the pairing and pair again, and what waits arrives.`;
   // where it was last, then where it usually is
   for (const port of new Set([pairing.port, ...Array.from({ length: PORTS }, (_, i) => PORT + i)])) {
     const { sealed, answer } = await seal({ token: pairing.token, entries: queue, sites: days }, pairing.key);

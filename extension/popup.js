@@ -15,6 +15,8 @@ async function tabBelow() {
   return (await api.tabs.query({ active: true, currentWindow: true }))[0];
 }
 
+const counted = (queue) => `${queue.length} ${queue.length === 1 ? "entry waits" : "entries wait"}`;
+
 function words({ title, year, kind, season, number, how }) {
   const which = kind === "episode" && (season || number) ? `, ${[season && `season ${season}`, number && `episode ${number}`].filter(Boolean).join(" ")}` : "";
   return `${title}${year && kind !== "episode" ? ` (${year})` : ""}${which}: ${kind}, ${how}`;
@@ -64,15 +66,18 @@ async function showPage(tab) {
 }
 
 async function draw() {
-  const { pairing, queue, dropped, trouble, paused } = await state();
+  const { pairing, queue, dropped, lost, trouble, paused } = await state();
   show("unpaired", !pairing);
+  show("waiting", !pairing && queue.length > 0);
+  at("waiting").textContent = `${counted(queue)} here, sealed for the EpicRec that was paired. Pair that one again and ${queue.length === 1 ? "it arrives" : "they arrive"}; another cannot read ${queue.length === 1 ? "it" : "them"}.`;
   show("page", pairing);
   show("state", pairing);
   if (!pairing) return;
-  const waits = queue.length ? ` ${queue.length} ${queue.length === 1 ? "entry waits" : "entries wait"} here, sealed for it.` : "";
-  const lost = dropped ? ` ${dropped} older ones were dropped.` : "";
-  at("connection").textContent = trouble ? `${trouble}${waits}${lost}` : `Connected to EpicRec on this machine.${waits}${lost}`;
-  at("connection").classList.toggle("warn", Boolean(trouble));
+  const waits = queue.length ? ` ${counted(queue)} here, sealed for it.` : "";
+  const older = dropped ? ` ${dropped} older ones were dropped.` : "";
+  const unreadable = lost ? ` ${lost === 1 ? "1 entry that waited was" : `${lost} entries that waited were`} sealed for another EpicRec, or for a pairing that was revoked: nobody can read ${lost === 1 ? "it" : "them"} any more.` : "";
+  at("connection").textContent = `${trouble || "Connected to EpicRec on this machine."}${waits}${older}${unreadable}`;
+  at("connection").classList.toggle("warn", Boolean(trouble || lost));
   const until = new Date(paused).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   at("paused").textContent = Date.now() < paused ? `Paused until ${until}: nothing is kept.` : "";
   at("pause").textContent = Date.now() < paused ? "Go on now" : "Pause for an hour";

@@ -2,7 +2,7 @@
 // Detect: from the facts of a page to what it is about, and from what was played to what was seen.
 // Pure: it knows no page, no clock and no network.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, beside, nearYear, withoutSite, isSiteName, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
   const HALF = 0.5;
   const LIVE = /^\/(?:[^/]+\/)*(?:live|livestream|live-tv|direct|en-direct)(?:\/|$)/i;
@@ -30,7 +30,7 @@
   function structured(facts, data) {
     const { work } = data;
     if (!work) return null;
-    const texts = [...facts.h1, ...facts.h2, facts.title, clean(facts.og.title), address(facts)];
+    const texts = [...facts.h1, ...facts.h2, facts.title, clean(facts.og.title), ...beside(facts), address(facts)];
     if (work.kind === "film") {
       const said = saidYear(facts, work.title);
       const near = work.doubtful ? nearYear(facts) : null;
@@ -48,7 +48,8 @@
   }
 
   // How long a film is at least: what is shorter may be a piece of it, unless the page calls it a short one.
-  const leastOf = (facts) => (SHORT.test([...facts.small, ...facts.h2, facts.title].join(" ")) ? 180 : 1200);
+  const leastOf = (facts) => (isShort(facts) ? 180 : 1200);
+  const isShort = (facts) => SHORT.test([...facts.small, ...facts.above, ...facts.h2, facts.title].join(" ")) || beside(facts).some((one) => /(?:^|[·•|,]\s*)short(?:$|\s*[·•|,])/i.test(one));
 
   // The year that stands in brackets behind this very title is the film's, whatever dates the data have.
   function saidYear(facts, title) {
@@ -71,83 +72,77 @@
   // Layer two: Open Graph, which counts for what is played.
   function openGraph(facts, data) {
     const type = facts.og.type ?? "", title = clean(facts.og.title);
-    if (!/^video\.(?:movie|episode|tv_show)/.test(type) || data.elsewhere || !title || EXTRA.test(title) || EXTRA.test(facts.title)) return null;
+    if (!/^(?:video\.)?(?:movie|episode|tv_show)/.test(type) || data.elsewhere || !title || EXTRA.test(title) || EXTRA.test(facts.title)) return null;
     if (PERFORMED.test([facts.title, ...facts.h2, ...facts.small, address(facts)].join(" | "))) return null;
-    const texts = [title, ...facts.h1, ...facts.h2, facts.title, address(facts)];
+    const texts = [title, ...facts.h1, ...facts.h2, facts.title, ...beside(facts), address(facts)];
     const length = seconds(facts.og["video:duration"]) ?? data.video?.length ?? null;
-    if (type === "video.movie" && !numbers(title)) {
+    if (/movie/.test(type) && !numbers(title)) {
       const said = withYear(withoutSite(title, facts)) ?? { title: withoutSite(title, facts), year: null };
       const year = said.year ?? saidYear(facts, said.title) ?? yearIn(facts.og["video:release_date"]) ?? nearYear(facts);
       return { title: said.title, year, kind: "film", length, least: leastOf(facts) };
     }
     const told = someNumbers(texts);
-    if (type === "video.tv_show" && told.number === null) return null;
+    if (/tv_show/.test(type) && told.number === null) return null;
     const series = [facts.title, ...facts.h1, title, ...facts.h2].map(beforeNumbers).map((one) => trim(withoutSite(one ?? "", facts))).find((one) => one.length > 1)
       ?? title.split(/:\s|\s[-–—|]\s/)[0];
     return { title: withYear(series)?.title ?? series, kind: "episode", ...told, length, least: 180 };
   }
 
+  const CREDIT = /(?<!\p{L})(?:directed by|director|regie|regia|regi|reż|reżyseria|režie|rendezte|yönetmen|réalisé|réalisation|réalisateur|réalisatrice|un film de|dirigid[ao]|dirección|direção|instruktør|regissör|ohjaus|режисс[её]р)(?!\p{L})|監督|导演|導演|감독/iu;
+  const GENRE = /(?<!\p{L})(?:drama|dramma|drame|thriller|krimi|komödie|comedy|comédie|comedia|commedia|horror|western|romance|animation|science[- ]fiction|sci-fi|film noir|abenteuer|adventure|драма|комедия)(?!\p{L})|드라마|剧情|喜剧|ドラマ/iu;
+  // Such a line beside the heading says that this is no film, unless it says who directed it.
+  const STAGED = /(?<!\p{L})(?:lecture|vorlesung|webinar|talk ?show|talk|magazin|nachrichten|news|konzert|concert|concierto|oper|opera|opéra|theater|theatre|théâtre|teatro|ballett?|livestream|gottesdienst|full match|podcast|gameplay|kurs|course|tutorial|mitschnitt|aufzeichnung|recording|sitzung|quiz|lesung)(?!\p{L})/iu;
+  const WHERE = /\/(?:films?|filme|movies?|watch|player|play|stream\w*|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|titles?|feature|documentar\w+|dokus?|ver|voir|guarda|regarder|assistir|ogladaj|izle|abspielen|wiedergabe|spielen|detail|vod)\//i;
+  const SERIAL = /seri|dizi|anime|episod|folge|bolum|season|staffel|saison|temporada|sezon|\/tv\//i;
+
   // Layer three: words alone. A season and a number, or a title that much else says is a film's.
   function written(facts, data) {
     const { hostname, pathname } = new URL(facts.address);
     const spoken = [facts.title, ...facts.h1, ...facts.h2, clean(facts.og.title), data.video?.name ?? ""].join(" | ");
-    const all = `${spoken} | ${address(facts)}`;
-    if (PERFORMED.test(all) || data.elsewhere || NO_FILM_TYPES.test(facts.og.type ?? "") || EXTRA.test(all)) return null;
-    const heading = facts.h1.find((one) => !facts.names.some((name) => plain(name) === plain(one)));
-    const both = [facts.title, ...facts.h1, ...facts.h2].map(numbers).find(Boolean) ?? numbers(address(facts));
-    const title = heading ?? data.video?.name ?? facts.pictures[0] ?? withoutSite(facts.title, facts);
-    if (both) {
+    const all = `${spoken} | ${address(facts)}`, near = beside(facts).join(" | ");
+    if (PERFORMED.test(all) || data.elsewhere || NO_FILM_TYPES.test(facts.og.type ?? "") || EXTRA.test(all) || EXTRA.test(facts.above.join(" | "))) return null;
+    const texts = [facts.title, ...facts.h1, ...facts.h2, ...beside(facts)];
+    const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts));
+    const one = both ?? (SERIAL.test(pathname + facts.title) ? oneNumber([facts.title, ...facts.h1]) : null);
+    if (one) {
       if (OTHER.test(spoken)) return null;
-      const series = seriesIn(facts, both.after);
-      return series ? { title: series, kind: "episode", season: both.season, number: both.number, least: 240 } : null;
+      const series = data.video?.series || seriesIn(facts, one.after ?? "");
+      return series ? { title: series, kind: "episode", season: one.season, number: one.number, least: both ? 240 : 900 } : null;
     }
+    const heading = facts.h1.find((one) => !facts.names.some((name) => plain(name) === plain(one)));
+    const bare = withoutSite(facts.title, facts), slug = /([a-z\d]+(?:-[a-z\d]+)*)-((?:19|20)\d\d)\/?$/.exec(pathname);
+    const nameless = !heading && !data.video?.name && !facts.pictures[0] && !facts.h2.length && isSiteName(bare, facts);
+    const title = nameless && slug ? `${slug[1].replaceAll("-", " ")} (${slug[2]})` : heading ?? (data.video?.name || facts.pictures[0] || bare);
     const said = withYear(title) ?? withYear(facts.title) ?? withYear(clean(facts.og.title));
     const name = withYear(title)?.title ?? title;
-    const sure = said && (plain(said.title) === plain(name) || plain(facts.title).includes(plain(name)));
-    const whole = WHOLE.test(facts.title);
     if (!name || ABOUT_ONE.test(name)) return null;
-    const where = /\/(?:films?|filme|movies?|watch|player|play|stream\w*|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|title|titles|feature|documentar\w+|dokus?)\//i.test(`${pathname}/`);
-    const called = /film|movie|kino|cine|flix|reel|screen/i.test(hostname) || facts.names.some((one) => /film|movie|kino|cine|flix|シネマ|映画/i.test(one));
-    const beside = FILM.test(facts.small.join(" ")) || /\b(?:directed by|director|regie|réalisé|réalisation|dirigida|regia)\b|監督/i.test(facts.small.join(" "));
+    const sure = said && (plain(said.title) === plain(name) || plain(facts.title).includes(plain(name)));
+    const whole = WHOLE.test(facts.title), where = WHERE.test(`${pathname}/`), credited = CREDIT.test(`${near} | ${facts.about}`);
+    const called = /film|movie|kino|cine|flix|reel|screen/i.test(hostname) || facts.names.some((one) => /film|movie|kino|cine|flix|シネマ|映画|电影/i.test(one));
+    const filmed = FILM.test(near) || GENRE.test(near);
     // a title may hold any word, if enough else says that it is one
-    const trusted = sure && (where || called || beside);
-    if (OTHER.test((trusted ? spoken.replaceAll(name, " ") : spoken).replace(WHOLE, " "))) return null;
-    const points = 2 * Boolean(sure) + 2 * whole + where + called + beside;
+    const trusted = sure && (where || called || filmed || credited);
+    if (OTHER.test((trusted ? spoken.replaceAll(name, " ") : spoken).replace(WHOLE, " ")) || (STAGED.test(near) && !credited)) return null;
+    const year = said?.year ?? nearYear(facts), runs = beside(facts).map((one) => (/\d\s*(?:min|分)/i.test(one) ? seconds(one) : null)).find(Boolean) ?? null;
+    const length = data.video?.length ?? (runs > 2400 ? runs : null);
+    const points = 2 * Boolean(sure) + 2 * whole + where + called + filmed + 2 * credited + (!sure && year !== null) + Boolean(length);
     if (points < 2) return null;
-    const short = SHORT.test([...facts.small, ...facts.h2].join(" "));
     return {
-      title: name.replace(WHOLE, "").trim() || name, year: said?.year ?? nearYear(facts), kind: "film",
-      length: data.video?.length ?? null, least: short ? 300 : points > 2 ? 2400 : sure ? 4800 : 3600,
+      title: name.replace(WHOLE, "").trim() || name, year, kind: "film", length,
+      least: isShort(facts) ? 300 : points > 2 ? 2400 : sure ? 4800 : 3600,
     };
   }
 
-  const ANOTHER_YEAR = /\d{1,2}[./]\s?\d{1,2}[./]\s?\d{2,4}|©|\d{4}-\d\d|\b(?:since|seit|until|bis|jusqu|added|verfügbar|available|upload\w*|views|restored|restauriert|copyright|recorded|hochgeladen)\b/i;
-  const YEAR_LINE = /^\D{0,3}(?:1[89]\d\d|20\d\d)(?:\D{0,3}$|年|\s*[·•|/∙,])|[·•|/∙,]\s*(?:\p{L}+ )?(?:1[89]\d\d|20\d\d)(?:$|\s*[·•|/∙,])/u;
-  // A year alone in a line of small print below the title.
-  function nearYear(facts) {
-    const line = facts.small.find((one) => one.length < 60 && YEAR_LINE.test(one) && !ANOTHER_YEAR.test(one));
-    return line ? yearIn(line) : null;
-  }
-
-  // A title of a page without the name of its site.
-  function withoutSite(title, facts) {
-    const host = plain(new URL(facts.address).hostname.replace(/^www\./, "").split(".").slice(-2)[0]);
-    const isSite = (part) => [...facts.names.map(plain), host].some((name) => name && (plain(part) === name || (plain(part).length > 3 && name.includes(plain(part))) || (name.length > 3 && plain(part).includes(name) && part.split(" ").length < 4)));
-    const parts = clean(title).split(/(\s+[-–—|•·»:]\s+|\s*[|•»]\s*)/);
-    while (parts.length > 2 && isSite(parts.at(-1))) parts.splice(-2);
-    while (parts.length > 2 && isSite(parts[0])) parts.splice(0, 2);
-    const heading = facts.h1[0];
-    if (parts.length > 2 && !(heading && plain(heading).includes(plain(parts.at(-1)))) && /[|•·»]/.test(parts.at(-2))) parts.splice(-2);
-    const verb = /^(?:watch|stream|regarder|guarda|assistir)\s+(?=\S)/i;
-    const bare = parts.join("");
-    if (verb.test(bare) && heading && plain(heading) === plain(bare.replace(verb, ""))) return trim(heading);
-    return trim(bare.replace(/^(?:watch|stream|regarder|ver)\s+(?=.*\b(?:online|free|full|stream|gratis|hd)\b)/i, "").replace(/\s*\b(?:online (?:anschauen|ansehen|stream\w*)|stream\w* online|hier anschauen|watch online)\b.*$/i, ""));
+  // An episode's number alone, where the words around it say that it is one.
+  function oneNumber(texts) {
+    const { number } = someNumbers(texts);
+    return number === null ? null : { season: null, number };
   }
 
   // Whether this video is the thing itself, and was seen: at least half of its length was played.
   function isSeen(found, { duration, share, label }) {
     if (!Number.isFinite(duration) || share < HALF || EXTRA.test(label)) return false;
-    if (found.length && duration < HALF * found.length) return false;
+    if (found.length && duration < 0.7 * found.length) return false; // a piece of it
     const asLong = found.length && found.length >= 60 && Math.abs(duration - found.length) <= 0.2 * found.length;
     return duration >= found.least || Boolean(asLong && found.least <= 1200);
   }

@@ -34,6 +34,45 @@
     return node;
   }
 
+  const ASIDE = "header, nav, aside, footer, form, [role=navigation], script, style, template, noscript, button, select, option, video, iframe, svg";
+  const HEADS = /^H[1-6]$/;
+  // The first lines that stand on their own, in their order, from `start` to the next part of the page;
+  // a name and its value ("Year", "1994") are one line.
+  function lines(root, start) {
+    const found = [], walker = page(root).createTreeWalker(root, NodeFilter.SHOW_ELEMENT);
+    let taken = null, heads = 0, from = !start;
+    for (let at = walker.nextNode(); at && found.length < 16; at = walker.nextNode()) {
+      if (at === start) { from = true; taken = at; continue; }
+      if (!from || taken?.contains(at)) continue;
+      if (at.matches(ASIDE) || at.hidden) { taken = at; continue; }
+      if (HEADS.test(at.tagName)) {
+        heads += 1;
+        taken = at;
+        if (heads > 2 || RELATED.test(at.textContent)) break;
+        continue;
+      }
+      if (![...at.childNodes].some((one) => one.nodeType === 3 && one.data.trim())) continue;
+      taken = at;
+      const said = clean(at.textContent).slice(0, 200), before = at.previousElementSibling;
+      if (at.matches("dd, td") && before?.matches("dt, th")) found.splice(-1, 1, `${clean(before.textContent)}: ${said}`);
+      else if (said) found.push(said);
+    }
+    return found;
+  }
+  const page = (root) => root.ownerDocument ?? root;
+  const RELATED = /more|mehr|like|similar|related|recommend|auch|also|weitere|ähnlich|interess|aussi|más|tambi|também|altri|simili|meer|också|podobn|похож|関連|おすすめ|next|nächste|suivant|episoden|episodes|folgen|comment|kommentar/i;
+
+  // What stands above the heading, beside it: often the series, the programme or the genre.
+  function above(heading) {
+    const found = [];
+    for (let at = heading?.previousElementSibling; at && found.length < 3; at = at.previousElementSibling) {
+      if (at.matches(ASIDE) || at.querySelector("video, iframe") || at.getAttribute("href") === "/" || at.querySelector("[href='/']")) continue;
+      const said = clean(at.textContent);
+      if (said && said.length < 100) found.unshift(said);
+    }
+    return found;
+  }
+
   function read(page, address) {
     const og = {}, named = {};
     for (const meta of page.querySelectorAll("meta[property], meta[name]")) {
@@ -43,15 +82,16 @@
     }
     const site = globalThis.epicrec.sites.find(({ host }) => host.test(new URL(address).hostname));
     const outside = (element) => !element.closest("header, nav, aside, footer, [role=navigation]");
+    const heading = [...page.querySelectorAll("h1")].find(outside);
     const heads = (level) => [...page.querySelectorAll(level)].filter(outside).slice(0, MOST).map((one) => clean(one.textContent)).filter(Boolean);
     return {
       address, title: clean(page.title), og,
-      names: [og.site_name, named["application-name"], ...texts(page, ".logo, .site-title")].map(clean).filter(Boolean),
+      names: [og.site_name, named["application-name"], ...texts(page, ".logo, .site-title, a[href='/']").filter((one) => one.length < 40)].map(clean).filter(Boolean),
       jsonld: [...page.querySelectorAll("script[type='application/ld+json']")].slice(0, MOST).map((one) => one.textContent.slice(0, 200_000)),
       microdata: microdata(page),
       h1: heads("h1"), h2: heads("h2").slice(0, 3),
       pictures: [...page.querySelectorAll("img[alt]")].filter((one) => /title|logo-title|treatment/i.test(one.className + (one.dataset.testid ?? ""))).slice(0, 3).map((one) => clean(one.alt)),
-      small: texts(page, "main p, body > div p, main span, main dd").slice(0, 6).map((one) => one.slice(0, 200)),
+      about: clean(named.description ?? og.description).slice(0, 300), above: above(heading), small: lines(page.body ?? page, heading),
       marks: site ? Object.fromEntries(Object.entries(site.marks).map(([name, selector]) => [name, marked(page, selector)])) : null,
     };
   }

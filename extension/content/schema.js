@@ -1,7 +1,7 @@
 "use strict";
 // Schema: what a page says of itself for machines (schema.org as JSON-LD or Microdata).
 (() => {
-  const { clean, decode, seconds, withYear, yearIn, someNumbers } = globalThis.epicrec.text;
+  const { clean, decode, seconds, withYear, yearIn, someNumbers, plain } = globalThis.epicrec.text;
   const WORKS = { Movie: "film", TVSeries: "series", TVEpisode: "episode" };
   // A page of these is about something else, whatever film is named in it.
   const ABOUT_ELSE = new Set([
@@ -75,20 +75,22 @@
     const spoken = new Set(nodes.flatMap((node) => references(node, "itemReviewed", "workPresented", ...(isElse(node) ? ["about", "mentions"] : []))));
     let works = nodes.filter((node) => types(node).some((type) => type in WORKS) && !spoken.has(node["@id"]));
     if (nodes.some((node) => isElse(node) && !types(node).some((type) => type in WORKS))) return null;
-    for (const type of ["TVEpisode", "Movie", "TVSeries"]) {
-      const same = works.filter((node) => isOf(node, type));
-      if (same.length === 1 && (type !== "Movie" || works.length === 1)) {
-        works = same;
-        break;
-      }
-    }
+    // an episode may stand beside its series; a film beside others is one of a list
+    const films = works.filter((node) => isOf(node, "Movie")), episodes = works.filter((node) => isOf(node, "TVEpisode"));
+    if (!films.length && episodes.length === 1) works = episodes;
     const names = new Set(works.map((node) => text(node.name)));
     if (names.size > 1) {
       const here = works.filter((node) => [node.url, node["@id"]].some((url) => url && samePage(String(url), facts.address)));
       if (here.length !== 1) return null;
       works = here;
     }
-    return works.length ? work(works[0], byId, facts) : null;
+    return works.length && !isBeside(works[0], nodes, facts) ? work(works[0], byId, facts) : null;
+  }
+
+  // The heading names something else that the data describe: a person, a game, an event.
+  function isBeside(node, nodes, facts) {
+    const head = plain(facts.h1[0] ?? ""), named = (one) => plain(text(one.name));
+    return head !== "" && !head.includes(named(node)) && nodes.some((one) => isOf(one, ...NO_FILM) && named(one) === head);
   }
 
   const isElse = (node) => types(node).some((type) => ABOUT_ELSE.has(type));
@@ -112,7 +114,7 @@
       ?? yearIn(node.copyrightYear) ?? yearIn(node.datePublished) ?? yearIn(node.startDate) ?? null;
     const made = { title: own, year, kind, ids: ids(node), length: seconds(node.duration), look: true, doubtful: doubtful(node) };
     if (kind !== "episode") return made.title ? made : null;
-    const season = whole(node.partOfSeason), show = whole(node.partOfSeries ?? (isNode(season) ? season.partOfSeries : null));
+    const season = whole(node.partOfSeason), show = whole(seriesOf(node) ?? (isNode(season) ? seriesOf(season) : null));
     const series = withYear(text(show)) ?? { title: text(show), year: null };
     const said = isNode(season) ? season.seasonNumber ?? season.position ?? someNumbers([text(season.name)]).season : season;
     return {
@@ -120,6 +122,8 @@
       year: made.year ?? series.year ?? (isNode(show) ? yearIn(show.startDate) : null),
     };
   }
+
+  const seriesOf = (node) => node.partOfSeries ?? node.partOfTVSeries;
 
   // The one date there is may be that of the page.
   const doubtful = (node) => !["dateCreated", "releasedEvent", "copyrightYear", "startDate"].some((name) => node[name]);
@@ -157,7 +161,7 @@
     const videos = all.filter((node) => isOf(node, "VideoObject"));
     return {
       work: mainWork(written, facts) ?? (all.some(isElse) ? null : mainWork(marked, facts)),
-      video: videos.length === 1 ? { name: text(videos[0].name), length: seconds(videos[0].duration), genre: text(videos[0].genre) } : null,
+      video: videos.length === 1 ? { name: text(videos[0].name), length: seconds(videos[0].duration), genre: text(videos[0].genre), series: text(seriesOf(videos[0])) } : null,
       reviewed: all.filter((node) => isOf(node, "Review")).flatMap((node) => list(node.itemReviewed)).filter(isNode).map((node) => text(node.name))[0] ?? null,
       live: JSON.stringify(all).includes('"isLiveBroadcast":true') || /"isLiveBroadcast":\s*"true"/i.test(JSON.stringify(all)),
       elsewhere: all.some((node) => types(node).some((type) => NO_FILM.has(type))),

@@ -3,7 +3,7 @@
 // `read` makes of their texts what the page is about, null for "nothing here"; undefined leaves the
 // page to what every page is asked.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, EXTRA, OTHER, ABOUT_ONE, WHOLE, FILM } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, beside, nearYear, withoutSite, EXTRA, OTHER, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
   const { idsIn } = globalThis.epicrec.schema;
   const path = (facts) => new URL(facts.address).pathname;
@@ -28,20 +28,25 @@
   function netflix(facts, { parts, whole }) {
     if (!/\/watch\//.test(path(facts))) return undefined;
     const [title, ...rest] = parts.length ? parts : whole;
-    return title ? player(title, rest.join(" ")) : null;
+    return title ? player(title, rest.join(" ")) : undefined;
   }
 
   function disney(facts, { title, second }) {
-    return /\/(?:play|video)\//.test(path(facts)) ? player(title[0], second[0]) : undefined;
+    if (!/\/(?:play|video)\//.test(path(facts))) return undefined;
+    const numbered = beside(facts).find((one) => numbers(one) || EXTRA.test(one));
+    const named = withoutSite(facts.title, facts);
+    return player(title[0] ?? (/^disney\s?(?:\+|plus)?$/i.test(named) ? "" : named), second[0] ?? numbered ?? "");
   }
 
   function prime(facts, { title, second, heading, year, runtime }, data) {
-    if (!title.length) return data.work || !/\/detail\//.test(path(facts)) ? undefined : null;
+    if (!title.length) return undefined;
     const same = heading[0] && plain(heading[0]) === plain(title[0]);
     return player(title[0], second[0], { year: same ? yearIn(year[0]) : null, length: same ? seconds(runtime[0]) : null });
   }
 
-  const QUALITY = /^(?:hd|4k|full hd|uhd|english|deutsch|german|free|gratis|restored|colou?ri[sz]ed|classic|kostenlos|subtitled|omu)(?:\s.*)?$/i;
+  const QUALITY = /^(?:hd|4k|full hd|uhd|english|deutsch|german|free|gratis|restored|colou?ri[sz]ed|classic|kostenlos|subtitled|omu|drama|thriller|western|komödie|comedy|horror|krimi|action|romance|auf deutsch|award[- ]winning)(?:\s.*)?$/i;
+  const DOCUMENTARY = /(?<!\p{L})(?:documentary|doku|dokumentation|dokumentarfilm|documentaire|documental|documentario|documentário)(?!\p{L})/iu;
+  const ENDING = /[,:]?\s*(?:an?\s+)?(?:award[- ]winning\s+)?(?:(?:\p{L}+\s+)?short film|kurzfilm|court[- ]métrage|cortometrajes?|cortometraggio|curta[- ]metragem|full documentary|documentary)(?:\s+(?:by|von|de|di|par)\s.*)?/iu;
   function youtube(facts, { heading, channel, rows, badges }, data) {
     if (!/^\/(?:watch|embed)/.test(path(facts))) return null;
     const title = clean(heading[0] ?? facts.title.replace(/ - YouTube$/, ""));
@@ -55,50 +60,63 @@
       if (numbers(title)) return episode(beforeNumbers(title) || title, [title], { least: 600 });
       return film(said && !said.rest ? said.title : title, { year: said?.year ?? yearIn(made), least: 2400 });
     }
-    if (/music|gaming|news|sport|education|howto|people|science/i.test(genre)) return null;
-    const whole = WHOLE.test(title) || /\b(?:documentary|doku|dokumentation|documentaire|documental)\b/i.test(title);
+    if (/music|gaming|news|sport|howto|people|science|pets|autos|travel/i.test(genre)) return null;
+    const short = SHORT.test(title), whole = WHOLE.test(title) || DOCUMENTARY.test(title) || short;
     const named = whole && said ? said.title : "";
-    if (OTHER.test(title.replace(WHOLE, " ").replace(named, " ")) || ABOUT_ONE.test(named)) return null;
+    if (OTHER.test(title.replace(WHOLE, " ").replace(named, " ")) || ABOUT_ONE.test(title.replace(WHOLE, " "))) return null;
     if (whole) {
       const bare = title.replace(WHOLE, " | "), dated = withYear(bare);
-      const parts = (dated?.title ?? bare).split(/[|()[\]–—•]|\s-\s/).map(trim).filter((part) => /\p{L}/u.test(part) && !QUALITY.test(part));
+      const parts = (dated?.title ?? bare).split(/[|()[\]–—•]|\s-\s/).map((part) => trim(part.replace(ENDING, "")))
+        .filter((part) => /\p{L}/u.test(part) && !QUALITY.test(part) && !WHOLE.test(part) && !/^(?:short|kurz|film|doku)/i.test(part));
       const end = /^(.*\S)\s+(1[89]\d\d|20\d\d)$/.exec(parts[0] ?? "");
-      return parts[0] ? film(end && !dated ? end[1] : parts[0], { year: dated?.year ?? yearIn(end?.[2]) ?? yearIn(bare.replace(parts[0], "")), least: 2400 }) : null;
+      const year = dated?.year ?? yearIn(end?.[2]) ?? yearIn(bare.replace(parts[0], ""));
+      return parts[0] ? film(end && !dated ? end[1] : parts[0], { year, least: short ? 180 : 2400 }) : null;
     }
-    if (said && /film|movie/i.test(genre + badges.join(" ")) && said.title.split(" ").length <= 6) {
+    if (numbers(title) && /entertainment|film|shows/i.test(genre)) {
+      const series = beforeNumbers(title);
+      return series ? episode(series, [title], { least: 1200 }) : null;
+    }
+    if (said && /film|movie/i.test(genre + badges.join(" ")) && said.title.split(" ").length <= 6 && !/:\s/.test(said.title)) {
       return film(said.title, { year: said.year, least: 3600 });
     }
     return null;
   }
 
   // The libraries of the broadcasters: what is no film there says so by its programme or its genre.
-  const NOT_THERE = /nachrichten|news|journal|politik|talk|show|sport|konzert|concert|musik|musique|music|\boper\b|opéra|opera|magazin|wetter|\blive|satire|quiz|bühne|spectacle|infos|\bactu|tagesschau|tagesthemen|\bheute\b|maischberger|miosga|anne will|hart aber fair|illner|\blanz\b|monitor|panorama|weltspiegel|brisant|plusminus|\bfakt\b|\bextra 3|\bnuhr/i;
+  const NOT_THERE = /nachrichten|news|journal|politik|talk|show|sport|konzert|concert|musik|musique|music|(?<!\p{L})oper(?!\p{L})|opéra|opera|proms|magazin|wetter|(?<!\p{L})live|satire|quiz|bühne|theater|théâtre|spectacle|infos|(?<!\p{L})actu|tagesschau|tagesthemen|(?<!\p{L})heute(?!\p{L})|maischberger|miosga|anne will|hart aber fair|illner|(?<!\p{L})lanz(?!\p{L})|monitor|panorama|weltspiegel|brisant|plusminus|(?<!\p{L})fakt(?!\p{L})|extra 3|(?<!\p{L})nuhr|gottesdienst/iu;
+  const DAY = /(?<!\d)\d{1,2}[./]\s?\d{1,2}[./]\s?(?:\d{2,4})?(?!\d)|(?:vom|of|du|del?) \d{1,2}\.? \p{L}+|^\d{1,2} \p{L}+ \d{4}$/iu;
   const COUNTED = /\(\d+\/\d+\)/;
-  function library(facts, { show, heading, info, second }, data) {
-    const [genre = "", line = "", below = ""] = [show[0], info[0], second[0]].map((one) => clean(one));
-    const title = clean(heading[0] ?? data.video?.name ?? facts.og.title), page = clean(facts.title);
-    const where = path(facts), kind = genre.includes("|") ? genre.split("|")[0] : genre;
-    const suffix = page.slice(page.indexOf(title) + title.length);
-    if (!title || EXTRA.test(title) || EXTRA.test(suffix) || /\/live/.test(where) || NOT_THERE.test(kind) || NOT_THERE.test(suffix)
-      || /\/(?:nachrichten|politik|sport|magazine|shows|comedy|concert|arte-concert)\//.test(where)) return null;
-    const texts = [title, line, below, page, genre];
-    const serial = /^seri|^séri/i.test(kind) || /\/(?:serien|series)\//.test(where) || COUNTED.test(title);
-    if (numbers(texts.join(" | ")) || serial) {
-      const named = [genre.includes("|") || /ardmediathek/.test(facts.address) ? genre.split("|").at(-1) : null, beforeNumbers(title),
-                     COUNTED.test(title) ? title.split(COUNTED)[0] : null, beforeNumbers(page), title.split(/:\s|\s[-–]\s/)[0]];
+  const GENRE = /^(?:serien?|séries?|film\p{L}*|spielfilm\p{L}*|fernsehfilm\p{L}*|kurzfilm\p{L}*|doku\p{L}*|documentair\p{L}*|krimi\p{L}*|drama|comedy|kino|cinéma)(?: .*)?$|film|kino|highlights|folgen|staffel/iu;
+  function library(facts, marks, data) {
+    const title = clean(facts.h1[0] ?? data.video?.name ?? facts.og.title), page = withoutSite(facts.title, facts);
+    const where = path(facts), lines = beside(facts).filter((one) => one.split(" ").length < 12);
+    const above = facts.above.flatMap((one) => one.split("|")).map(trim);
+    const suffix = page.includes(title) ? page.slice(page.indexOf(title) + title.length) : "";
+    if (data.work) return undefined;
+    const kinds = [...above, ...lines, suffix].join(" | ");
+    if (!title || EXTRA.test(title) || EXTRA.test(suffix) || EXTRA.test(above.join(" | ")) || /\/live/.test(where) || NOT_THERE.test(kinds) || DAY.test(title)
+      || /\/(?:nachrichten|politik|sport|magazine?|shows|comedy|concert|arte-concert|talk)\//.test(where)) return null;
+    const texts = [title, ...facts.h2, ...above, ...lines, page, clean(facts.og.title)];
+    const serial = /(?:^|\| )s[eé]ri/i.test(kinds) || /\/(?:serien|series)\//.test(where) || COUNTED.test(title) || /^(?:tatort|polizeiruf 110)$/i.test(above.at(-1) ?? "");
+    if (texts.some(numbers) || serial) {
+      const before = (text) => beforeNumbers(text) || (COUNTED.test(text) ? text.split(COUNTED)[0] : "");
+      const named = [...above.filter((one) => !GENRE.test(one) && beforeNumbers(one) === null).reverse(), before(title), before(page), before(clean(facts.og.title)),
+                     page.includes(": ") ? page.split(": ")[0] : "", title.split(/:\s|\s[-–]\s/)[0]];
       const series = named.map((one) => trim(one ?? "")).find((one) => one.length > 1);
       return series ? episode(series, texts) : null;
     }
-    const known = FILM.test(`${genre} ${where.replaceAll(/[-/]/g, " ")} ${line} ${below} ${suffix}`) || WHOLE.test(suffix);
-    const year = withYear(title)?.year ?? yearIn(line.replace(/\d{1,2}\.\d{1,2}\.\d{4}/g, ""));
-    return film(withYear(title)?.title ?? title, { year, least: known ? 300 : 2400, length: data.video?.length ?? null });
+    const known = FILM.test(`${kinds} ${where.replaceAll(/[-/]/g, " ")}`) || WHOLE.test(suffix);
+    const said = withYear(title);
+    return film(said?.title ?? title, { year: said?.year ?? nearYear(facts), least: known ? 300 : 2400, length: data.video?.length ?? null });
   }
 
-  function bbc(facts, { title, second }, data) {
+  function bbc(facts, { parts }, data) {
     if (data.work || !/\/iplayer\/episode\//.test(path(facts))) return undefined;
-    if (!title[0]) return null;
-    const named = withYear(title[0])?.title ?? title[0];
-    return second[0] ? player(named, second[0]) : film(named, { year: withYear(title[0])?.year ?? null, least: 3000 });
+    const page = withoutSite(facts.title, facts), before = beforeNumbers(page);
+    const [title, second = ""] = parts.length ? parts : before ? [before, page.slice(before.length)] : [facts.h1[0] ?? page];
+    if (!title || NOT_THERE.test(`${title} ${second}`) || DAY.test(trim(second)) || EXTRA.test(second)) return null;
+    const said = withYear(title), named = said?.title ?? title;
+    return second ? player(named, trim(second)) : film(named, { year: said?.year ?? nearYear(facts), least: 2400 });
   }
 
   const NO_WORK = /video ?game|videospiel|jeu vid|videojuego|videogioco|podcast|music video|musikvideo|clip musical/i;
@@ -174,10 +192,8 @@
                year: "[data-automation-id='release-year-badge']", runtime: "[data-automation-id='runtime-badge']" } },
     { host: /(?:^|\.)youtube(?:-nocookie)?\.com$/, read: youtube,
       marks: { heading: "ytd-watch-metadata h1, .ytp-title-link", channel: "ytd-channel-name", rows: "ytd-metadata-row-renderer", badges: "ytd-watch-metadata .badge" } },
-    { host: /(?:^|\.)ardmediathek\.de$/, read: library, marks: { show: "h2.show", heading: "main h1", info: ".meta", second: "main h1 + h2" } },
-    { host: /(?:^|\.)zdf\.de$/, read: library, marks: { show: ".teaser-cat", heading: "main h1", info: ".teaser-info", second: "main .sub-headline" } },
-    { host: /(?:^|\.)arte\.tv$/, read: library, marks: { show: ".genre", heading: "main h1", info: ".credits", second: "main h1 + h2" } },
-    { host: /(?:^|\.)bbc\.co\.uk$/, read: bbc, marks: { title: ".episode-metadata .title", second: ".episode-metadata .subtitle" } },
+    { host: /(?:^|\.)(?:ardmediathek\.de|zdf\.de|arte\.tv)$/, read: library, marks: {} },
+    { host: /(?:^|\.)bbc\.co\.uk$/, read: bbc, marks: { parts: "h1 > *" } },
     { host: /(?:^|\.)imdb\.com$/, read: imdb,
       marks: { heading: "h1", above: "[data-testid='hero-subnav-bar-season-episode-numbers-section']", series: "[data-testid='hero-title-block__series-link']", link: "[data-testid='subtitle']" } },
     { host: /(?:^|\.)letterboxd\.com$/, read: letterboxd,

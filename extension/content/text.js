@@ -2,30 +2,33 @@
 // Text: what titles of pages say in words and numbers, in the languages people watch in.
 (() => {
   const SEASON =
-    "(?:season|series|staffel|saison|temporada|stagione|seizoen|säsong|sæson|sesong|kausi|sezon|" +
-    "сезон|シーズン|시즌)";
+    "(?:season|series|staffel|saison|temporada|stagione|seizoen|säsong|sæson|sesong|kausi|sezon(?:ul)?|" +
+    "évad|сезон|シーズン|시즌)";
   const EPISODE =
-    "(?:episode|episodio|episódio|épisode|[eé]p\\.?|folge|flg\\.?|capítulo|aflevering|avsnitt|afsnit|jakso|" +
-    "odcinek|bölüm|серия|эпизод)";
+    "(?:episode|episodio|episódio|épisode|episodul|[eé]p\\.?|folge|flg\\.?|capítulo|cap\\.|aflevering|avsnitt|afsnit|jakso|" +
+    "odcinek|odc\\.?|bölüm|rész|díl|серия|эпизод|серія|выпуск)";
   const GAP = "[^\\p{L}\\d]{0,5}";
   const made = (...parts) => new RegExp(parts.join(""), "iu");
   const BOTH = [
-    made("(?<![\\p{L}\\d])[ST]\\.?\\s?(?<s>\\d{1,2})\\s*[-:.,·/| ]*\\s*[EF](?:p\\.?)?\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])"),
+    made("(?<![\\p{L}\\d])[ST]\\.?\\s?(?<s>\\d{1,2})\\s*[-:.,·/| ]*\\s*[EÉF](?:p\\.?)?\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])"),
     made("(?<![\\p{L}\\d])(?<s>\\d{1,2})x(?<e>\\d{2,3})(?![\\p{L}\\d])"),
     made(SEASON, "\\s*(?<s>\\d{1,2})(?!\\d)", GAP, EPISODE, "\\s*(?<e>\\d{1,4})(?!\\d)"),
     made(EPISODE, "\\s*(?<e>\\d{1,4})(?!\\d)", GAP, SEASON, "\\s*(?<s>\\d{1,2})(?!\\d)"),
-    made("(?<s>\\d{1,2})[.ªº]\\s*", SEASON, GAP, "(?:(?<e>\\d{1,4})[.ªº]\\s*", EPISODE, ")"),
+    made("(?<![\\p{L}\\d])(?<s>\\d{1,2})(?:[.ªº]|-?[йя])?\\s*", SEASON, GAP, "(?<e>\\d{1,4})(?:[.ªº]|-?[йя])?\\s*", EPISODE),
     made("(?<s>\\d{1,2})[.ªº]\\s*", SEASON, GAP, EPISODE, "\\s*(?<e>\\d{1,4})(?!\\d)"),
     made(SEASON, "\\s*(?<s>\\d{1,2})", GAP, "(?<e>\\d{1,4})\\.\\s*", EPISODE),
     made(SEASON, "\\s*(?<s>\\d{1,2})\\s*\\((?<e>\\d{1,4})/\\d+\\)"),
     made(SEASON, "\\s*(?<s>\\d{1,2})\\s*[-:·,]\\s*(?<e>\\d{1,3})\\.\\s"),
     made("第?\\s*(?<s>\\d{1,2})\\s*(?:期|シーズン).{0,4}第\\s*(?<e>\\d{1,4})\\s*[話回]"),
     made("シーズン\\s*(?<s>\\d{1,2}).{0,4}第\\s*(?<e>\\d{1,4})\\s*[話回]"),
+    made("第\\s*(?<s>\\d{1,2})\\s*季.{0,4}第\\s*(?<e>\\d{1,4})\\s*集"),
+    made("시즌\\s*(?<s>\\d{1,2}).{0,4}?(?<e>\\d{1,4})\\s*[화회](?!\\p{L})"),
   ];
   const ONE = [
     made("(?<![\\p{L}\\d])(?:", EPISODE, "\\s*|E)(?<e>\\d{1,4})(?![\\p{L}\\d])"),
     made("(?<!\\d)(?<e>\\d{1,4})\\.\\s*", EPISODE),
-    made("第\\s*(?<e>\\d{1,4})\\s*[話回]"),
+    made("第\\s*(?<e>\\d{1,4})\\s*[話回集]"),
+    made("(?<![\\p{L}\\d])(?<e>\\d{1,4})\\s*[화회](?!\\p{L})"),
     made("\\((?<e>\\d{1,4})/\\d{1,4}\\)"),
   ];
   const ONLY_SEASON = [
@@ -94,7 +97,8 @@
   }
 
   function yearIn(text) {
-    const found = /(?<!\d)(1[89]\d\d|20\d\d)(?!\d)/.exec(String(text ?? ""));
+    // "2010er" and "1990s" are decades
+    const found = /(?<!\d)(1[89]\d\d|20\d\d)(?!\d|er(?!\p{L})|['’]?s(?!\p{L}))/u.exec(String(text ?? ""));
     return found ? Number(found[1]) : null;
   }
 
@@ -104,10 +108,10 @@
   }
 
   function decode(text) {
-    const named = { quot: '"', amp: "&", lt: "<", gt: ">", apos: "'", nbsp: " " };
+    const named = (entity) => new DOMParser().parseFromString(entity, "text/html").documentElement.textContent;
     return text.replace(/&(?:#x([\da-f]+)|#(\d+)|(\w+));/gi, (all, hex, number, name) =>
       hex ? String.fromCodePoint(parseInt(hex, 16)) : number ? String.fromCodePoint(Number(number))
-        : named[name.toLowerCase()] ?? all);
+        : named(all) || all);
   }
 
   // Seconds of "PT2H16M", "1h 58min", "113 Min." or "143分"; null where there are none.
@@ -122,6 +126,41 @@
     if (hours) return 3600 * hours[1] + 60 * (hours[2] ?? 0);
     const minutes = /(\d+)\s*(?:min|mins|minuten|minutes|分)/i.exec(said);
     return minutes ? 60 * minutes[1] : null;
+  }
+
+  const ANOTHER_YEAR = /\d{1,2}[./]\s?\d{1,2}[./]\s?\d{2,4}|©|\d{4}-\d\d|\d{4}\s*[-–]\s*\d{4}|(?<!\p{L})(?:since|seit|until|bis|jusqu|added|verfügbar|available|upload\w*|views|restored|restauriert|restaur\p{L}+|copyright|recorded|hochgeladen|online|aufgezeichnet|aufzeichnung|depuis|desde|dal|since)(?!\p{L})/iu;
+  const SEPARATED = "\\s*[·•|/∙,;]";
+  const YEAR_LINE = made(
+    "^\\D{0,3}", YEAR, "(?:\\D{0,3}$|年|", SEPARATED, ")|", SEPARATED, "\\s*(?:\\p{L}+[ /]){0,2}(?:1[89]\\d\\d|20\\d\\d)(?:$|", SEPARATED, ")|",
+    "^(?:[\\p{L}.]+[ /-]+){1,4}(?:1[89]\\d\\d|20\\d\\d)(?:$|", SEPARATED, ")|",
+    "^(?:jahr|year|année|annee|año|anno|ano|rok|год|jaar|år|produktionsjahr|erscheinungsjahr|release year|released|release date|sortie|estreno|uscita|lançamento|制作年|公開年|年份|年代|上映|연도)\\s*[::]?\\s*(?:1[89]\\d\\d|20\\d\\d)",
+  );
+  // Short lines beside the heading: what it is, when and by whom it was made, how long it is.
+  const beside = (facts) => [...facts.above, ...facts.small].filter((one) => one.length < 80);
+
+  // A year alone in such a line.
+  function nearYear(facts) {
+    const years = new Set(beside(facts).filter((one) => YEAR_LINE.test(one) && !ANOTHER_YEAR.test(one)).map(yearIn));
+    return years.size === 1 ? [...years][0] : null;
+  }
+
+  function isSiteName(part, facts) {
+    const host = plain(new URL(facts.address).hostname.replace(/^www\./, "").split(".").slice(-2)[0]);
+    return [...facts.names.map(plain), host].some((name) => name && (plain(part) === name || (plain(part).length > 3 && name.includes(plain(part))) || (name.length > 3 && plain(part).includes(name) && part.split(" ").length < 4)));
+  }
+
+  // A title of a page without the name of its site.
+  function withoutSite(title, facts) {
+    const isSite = (part) => isSiteName(part, facts);
+    const parts = clean(title).split(/(\s+[-–—|•·»:]\s+|\s*[|•»]\s*)/);
+    while (parts.length > 2 && isSite(parts.at(-1))) parts.splice(-2);
+    while (parts.length > 2 && isSite(parts[0])) parts.splice(0, 2);
+    const heading = facts.h1[0];
+    if (parts.length > 2 && !(heading && plain(heading).includes(plain(parts.at(-1)))) && /[|•·»]/.test(parts.at(-2))) parts.splice(-2);
+    const verb = /^(?:watch|stream|regarder|guarda|assistir)\s+(?=\S)/i;
+    const bare = parts.join("");
+    if (verb.test(bare) && heading && plain(heading) === plain(bare.replace(verb, ""))) return trim(heading);
+    return trim(bare.replace(/^(?:watch|stream|regarder|ver)\s+(?=.*\b(?:online|free|full|stream|gratis|hd)\b)/i, "").replace(/\s*\b(?:online (?:anschauen|ansehen|stream\w*)|stream\w* online|hier anschauen|watch online)\b.*$/i, ""));
   }
 
   const words = (list) => new RegExp(`(?<![\\p{L}\\d])(?:${list.join("|")})(?![\\p{L}\\d])`, "iu");
@@ -152,10 +191,12 @@
     "hochzeit", "birthday", "geburtstag", "our trip", "my", "unser", "webcam", "cctv", "camera", "dashcam", "pressekonferenz",
     "press conference", "vs\\.?", "playing", "plays", "parliament", "bundestag", "debate", "debatte", "quiz", "show", "magazin", "audiobook",
     "hörbuch", "hörspiel", "audiobuch", "livre audio", "relaxing", "ambience", "sleep", "fireplace", "sounds",
+    "\\p{L}*sitzung", "versammlung", "council", "hearing", "mitschnitt", "aufzeichnung", "theaterstück", "ballett?", "full match", "rennen", "grand prix",
+    "unterricht", "schulung", "masterclass", "andacht", "messe", "worship", "\\p{L}*tipps?", "lesung", "dj set", "mixtape", "q ?& ?a", "screencast", "demo",
     "log ?in", "sign ?in", "anmelden", "404", "not found", "suche", "search", "recherche",
   ]);
   const WHOLE = words([
-    "full (?:movie|film|length)", "(?:whole|complete|entire) (?:movie|film)", "ganzer (?:film|spielfilm)", "der ganze film",
+    "full (?:\\p{L}+ ){0,2}(?:movie|film|length)", "(?:whole|complete|entire) (?:movie|film)", "ganzer (?:film|spielfilm)", "der ganze film",
     "(?:kompletter|vollständiger) (?:film|spielfilm)", "film komplett", "film complet", "película completa",
     "pelicula completa", "film completo", "filme completo", "spielfilm", "полный фильм", "cały film", "hele film(?:en)?",
     "die ganze doku", "ganze doku", "full documentary", "documentaire complet", "documental completo", "feature film", "in voller länge",
@@ -175,10 +216,10 @@
     "explained", "erklärt", "expliquée?", "reacts?", "reaction", "reaktion", "reviews?", "kritik", "analysis", "analyse", "commentary", "cutscenes?",
     "walkthrough", "ranking", "ranked", "top \\d+", "recap", "audiobook", "hörbuch", "hörspiel", "rewatch", "essay", "let'?s play", "gameplay", "podcast",
   ]);
-  const SHORT = words(["kurzfilm\\w*", "court[- ]métrages?", "courts métrages", "short films?", "cortometrajes?", "cortometraggi\\w*", "short"]);
+  const SHORT = words(["kurzfilm\\w*", "court[- ]métrages?", "courts[- ]métrages", "short films?", "cortometrajes?", "cortometraggi\\w*", "curtas?[- ]metragens?", "curta[- ]metragem", "kortfilm\\w*", "korte film", "короткометражн\\p{L}+", "短編映画", "短片", "단편영화"]);
 
   (globalThis.epicrec ??= {}).text = {
-    numbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, seconds,
+    numbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, seconds, beside, nearYear, withoutSite, isSiteName,
     EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT,
   };
 })();

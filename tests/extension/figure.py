@@ -37,8 +37,21 @@ class Figure:
 def judge_pages(context: Any, labels: list[Label], files: dict[str, str]) -> Figure:
     """Serve each page under its address, play it, and compare what was told in the end."""
     found = Figure()
+    served: dict[str, str] = {}
+
+    def answer(route: Any) -> None:
+        body = served.get(route.request.url)
+        if body is None:
+            route.fulfill(status=404, body="")
+        else:
+            route.fulfill(status=200, content_type="text/html; charset=utf-8", body=body)
+
+    page = context.new_page()
+    page.route("**/*", answer)
     for label in labels:
-        said = seen_on(context, label, files)
+        served.clear()
+        served |= {one["address"]: files[one["file"]] for one in (label, *label.get("frames", []))}
+        said = seen_on(page, label)
         right = [one for one in said if label["expected"] and is_right(one, label["expected"])]
         found.reports += len(said)
         found.right += bool(right)
@@ -48,30 +61,14 @@ def judge_pages(context: Any, labels: list[Label], files: dict[str, str]) -> Fig
     return found
 
 
-def seen_on(context: Any, label: Label, files: dict[str, str]) -> list[Label]:
+def seen_on(page: Any, label: Label) -> list[Label]:
     """The reports of one page; one that grew from looked at to watched counts once."""
-    served = {label["address"]: files[label["file"]]}
+    page.goto(label["address"])
+    heard: list[Any] = []
     for frame in label.get("frames", []):
-        served[frame["address"]] = files[frame["file"]]
-    page = context.new_page()
-
-    def answer(route: Any) -> None:
-        body = served.get(route.request.url)
-        if body is None:
-            route.fulfill(status=404, body="")
-        else:
-            route.fulfill(status=200, content_type="text/html; charset=utf-8", body=body)
-
-    page.route("**/*", answer)
-    try:
-        page.goto(label["address"])
-        heard: list[Any] = []
-        for frame in label.get("frames", []):
-            inner = next(one for one in page.frames if one.url == frame["address"])
-            heard += play(inner, label, frame["address"], [])
-        told = play(page.main_frame, label, None, heard)
-    finally:
-        page.close()
+        inner = next(one for one in page.frames if one.url == frame["address"])
+        heard += play(inner, label, frame["address"], [])
+    told = play(page.main_frame, label, None, heard)
     reports = [one["said"]["seen"] for one in told if "seen" in one["said"]]
     grown = {work_of(one) for one in reports if one["how"] == "watched"}
     return [one for one in reports if one["how"] == "watched" or work_of(one) not in grown]

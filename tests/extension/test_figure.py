@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import Literal
 
 import pytest
 
 from extension.figure import judge_pages
-from extension.labelled import SEALED, read
+from extension.labelled import OPEN, SEALED, read
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")
@@ -26,18 +25,15 @@ final = pytest.mark.skipif(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "half",
-    ["open", *(pytest.param(name, marks=final) for name in SEALED)],
-)
-def test_precision_and_recall(half: Literal["open", "sealed", "second", "third"]) -> None:
+@pytest.mark.parametrize("name", [OPEN, *(pytest.param(one, marks=final) for one in SEALED)])
+def test_precision_and_recall(name: str) -> None:
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
         )
-        found = judge_pages(browser.new_context(), *read(half))
+        found = judge_pages(browser.new_context(), *read(name))
         browser.close()
     precision, recall, wrong = found.precision, found.recall, found.wrong
-    print(f"{half}: precision {precision:.3f}, recall {recall:.3f}, {found.reports} reports")
-    assert precision >= 0.98, wrong if half == "open" else "of the sealed ones"
-    assert recall >= 0.9, wrong if half == "open" else "of the sealed ones"
+    print(f"{name}: precision {precision:.3f}, recall {recall:.3f}, {found.reports} reports")
+    assert precision >= 0.98, wrong if name == OPEN else "of the sealed ones"
+    assert recall >= 0.9, wrong if name == OPEN else "of the sealed ones"

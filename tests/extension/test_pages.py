@@ -16,10 +16,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from extension.labelled import read
+from extension.labelled import OPEN, SEALED, read
 
 Label = dict[str, Any]
-HALVES = {name: read(name) for name in ("open", "sealed", "second", "third")}
+HALVES = {name: read(name) for name in (OPEN, *SEALED)}
 FIELDS = {"file", "address", "playback", "expected", "why"}
 SHOWS = {"film", "advert", "trailer", "preview", "clip", "music", "live", "other"}
 NEEDS = {

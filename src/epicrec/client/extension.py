@@ -24,6 +24,7 @@ from epicrec.client.reading import Reading
 from epicrec.client.sealing import SealedKey
 from epicrec.client.sources import Evidence, Viewing
 from epicrec.client.store import Store
+from epicrec.client.work import FILM, SERIES
 
 SOURCE = "extension"
 ABOUT = "browser extension"
@@ -91,10 +92,12 @@ class Extension:
             self._code = _Code(letters, time.monotonic() + LIFETIME)
         return f"{port}-{parts}"
 
-    def pair(self, code: str, origin: str) -> dict[str, str] | None:
+    def pair(self, code: str, origin: str, former: str = "") -> dict[str, str] | None:
         """A token and a key for the browser that gives the code; the code is used up.
 
-        After a few wrong ones no code is right any more, until a new one is made.
+        A browser that was paired before names its `former` pairing: the new one takes its place and
+        has its key, so that what waits there can still be read. After a few wrong codes none is
+        right any more, until a new one is made.
         """
         given = re.sub(r"[^0-9A-Z]", "", code.upper())[-12:]
         with self._lock:
@@ -106,8 +109,14 @@ class Extension:
                     self._code = None
                 return None
             self._code = None
-        identity, token, key = secrets.token_hex(8), secrets.token_urlsafe(32), SealedKey.new()
+        identity, token = secrets.token_hex(8), secrets.token_urlsafe(32)
         with self._store.changing() as db:
+            row = db.execute(
+                "SELECT key FROM pairings WHERE id = ? AND origin = ?", (former, origin)
+            ).fetchone()
+            key = SealedKey.new() if row is None else SealedKey.from_text(row["key"])
+            if row is not None:
+                db.execute("DELETE FROM pairings WHERE id = ?", (former,))
             db.execute(
                 "INSERT INTO pairings VALUES (?, ?, ?, ?, ?, NULL)",
                 (identity, now(), origin, _hashed(token), key.to_text()),
@@ -202,7 +211,9 @@ class Extension:
                 (found["viewing"], SOURCE, found["viewing"]),
             )
             db.execute(
-                "DELETE FROM drafts WHERE batch = ? AND row = ?", (found["batch"], found["row"])
+                "DELETE FROM drafts WHERE batch = ? AND row = ? AND NOT EXISTS "
+                "(SELECT 1 FROM arrivals a WHERE a.batch = drafts.batch AND a.row = drafts.row)",
+                (found["batch"], found["row"]),
             )
 
     def _note_sites(self, said: Any) -> None:
@@ -228,22 +239,25 @@ def is_extension(origin: str) -> bool:
 
 
 def _viewing(entry: Mapping[str, Any]) -> Viewing | None:
-    """What an entry tells, as of any source; None where it is about no film, or not as it must be.
+    """What an entry tells, as of any source; None where it is not as it must be.
 
-    Series and their episodes are not in the catalogues this program knows.
+    An episode speaks for its series. Its year and numbers are its own, so they are left aside.
     """
     evidence, title = _EVIDENCE.get(_text(entry.get("how"))), _text(entry.get("title")).strip()
-    if evidence is None or not title or entry.get("kind") != "film":
+    kind = _text(entry.get("kind"))
+    if evidence is None or not title or kind not in (FILM, SERIES, "episode"):
         return None
     numbers = entry.get("ids")
-    ids = numbers if isinstance(numbers, dict) else {}
-    imdb, tmdb, year = _text(ids.get("imdb")), _text(ids.get("tmdb")), entry.get("year")
+    ids = numbers if isinstance(numbers, dict) and kind != "episode" else {}
+    imdb, tmdb = _text(ids.get("imdb")), _text(ids.get("tmdb"))
+    year = None if kind == "episode" else entry.get("year")
     return Viewing(
         title[:300], SOURCE, evidence,
         year=year if isinstance(year, int) and 1870 < year < 2100 else None,
         imdb_id=imdb if re.fullmatch(r"tt\d{7,10}", imdb) else None,
         tmdb_id=tmdb if re.fullmatch(r"\d{1,10}", tmdb) else None,
         watched_at=_moment(entry.get("when")),
+        kind=FILM if kind == FILM else SERIES,
     )  # fmt: skip
 
 

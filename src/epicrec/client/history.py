@@ -237,11 +237,12 @@ class History:
         return batch
 
     def enter(self, about: str, thing: Viewing, match: Match) -> Entered:
-        """Enter one thing as it happens, into the day's batch; what is unsure waits for review.
+        """Enter one thing as it happens, into the day's batch; what is unsure waits for review, and
+        what the catalogue does not have stands there too.
 
         Returns the viewing it is (an earlier one where the history has it), or the line that waits.
         """
-        if match.status not in (Status.MATCHED, *_ASKED):
+        if match.status is Status.NOT_A_FILM:
             return None, None, None
         when = None if thing.watched_at is None else thing.watched_at.isoformat()
         with self.store.changing() as db:
@@ -253,6 +254,12 @@ class History:
                 )
                 found = "SELECT id FROM viewings WHERE item_id = ? AND source = ? AND evidence = ?"
                 return db.execute(found, key).fetchone()[0], batch, None
+            same = db.execute(
+                "SELECT row FROM drafts WHERE batch = ? AND key = ? AND evidence = ?",
+                (batch, match.key, match.evidence.value),
+            ).fetchone()
+            if same is not None:
+                return None, batch, int(same[0])
             (row,) = db.execute(
                 "SELECT coalesce(max(row), -1) + 1 FROM drafts WHERE batch = ?", (batch,)
             ).fetchone()

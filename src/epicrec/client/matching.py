@@ -209,7 +209,7 @@ class Matcher:
 
     def _match_viewing(self, viewing: Viewing) -> Match:
         said = read_title(viewing.title)
-        if said.kind is Kind.NOT_A_FILM and viewing.year is None:
+        if said.kind is Kind.NOT_A_FILM and viewing.year is None and not viewing.series:
             return replace(
                 _NOTHING, why="named as something else", evidence=viewing.evidence,
                 title=viewing.title,
@@ -217,14 +217,15 @@ class Matcher:
         year = viewing.year or said.year
         reading = Reading(said.title, year, said.kind, (*said.alternatives, viewing.title))
         # a list of films and episodes names a series in front of an episode only
-        series = True if viewing.series else False if viewing.maybe_episode else None
+        series = True if viewing.series else False if viewing.maybe_episode or viewing.film else None
         found = self._cached(
             _Named(
                 (reading,), viewing.evidence, True, viewing.source, viewing.imdb_id,
                 viewing.tmdb_id, series,
             )
         )  # fmt: skip
-        if series is None or found.status not in (Status.NOT_IN_CATALOGUE, Status.SUGGESTED):
+        missed = found.status in (Status.NOT_IN_CATALOGUE, Status.SUGGESTED)
+        if not missed or not (viewing.series or viewing.maybe_episode):
             return found
         if viewing.series:
             return found if any(self._is_series) else _another(viewing, "a series")
@@ -262,22 +263,24 @@ class Matcher:
         """Number, whole title, then what only resembles it."""
         by_number = self._by_imdb.get(named.imdb_id or "", self._by_tmdb.get(named.tmdb_id or ""))
         first = named.readings[0] if named.readings else Reading("")
+        what = "series" if named.series else "film"
+        key = f"{normalise(first.title)}|{first.year or ''}"
         blank = Match(
-            Status.NOT_IN_CATALOGUE, f"no film of this title in the catalogue ({named.where})",
+            Status.NOT_IN_CATALOGUE, f"no {what} of this title in the catalogue ({named.where})",
             named.evidence, title=first.title, year=first.year,
-            key=named.imdb_id or f"{normalise(first.title)}|{first.year or ''}",
+            key=named.imdb_id or (f"series {key}" if named.series else key),
         )  # fmt: skip
         if by_number is not None:
             return self._found(blank, [by_number], 1.0, f"its number on {named.where}")
         for reading in named.readings:
             exact = self._exact(named, reading)
             if exact:
-                shared = reading.year is None and normalise(reading.title) in _SHARED
+                shared = not reading.year and not named.series and _is_shared(reading.title)
                 if len(exact) == 1 and named.sure and not shared:
                     confidence = 0.99 if reading.year == self._years[exact[0]] else 0.9
                     return self._found(blank, exact, confidence, f"its title on {named.where}")
                 if len(exact) > 1 and named.sure:
-                    return self._ask(blank, Status.AMBIGUOUS, exact, "several films of this title")
+                    return self._ask(blank, Status.AMBIGUOUS, exact, "several works of this title")
                 why = f"the title on {named.where} may mean something else"
                 return self._ask(blank, Status.SUGGESTED, exact, why)
         for reading in named.readings:
@@ -380,6 +383,11 @@ class Matcher:
             found, status=Status.MATCHED, why="you said so", item_id=answer, candidates=(answer,),
             confidence=1.0,
         )  # fmt: skip
+
+
+def _is_shared(title: str) -> bool:
+    """Several well-known films have this title."""
+    return normalise(title) in _SHARED
 
 
 _NOTHING = Match(Status.NOT_A_FILM, "not a page about a film", Evidence.LOOKED_UP)

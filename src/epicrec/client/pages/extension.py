@@ -72,7 +72,7 @@ def told(state: State, path: str) -> Callable[[Request], Awaitable[Response]]:
 def _pair(state: State, given: dict[str, str], origin: str) -> Response:
     if state.device is None:  # under a passphrase that was not given yet
         return Response(status_code=503)
-    made = state.device.extension.pair(given.get("code", ""), origin)
+    made = state.device.extension.pair(given.get("code", ""), origin, given.get("former", ""))
     return Response(status_code=403) if made is None else JSONResponse(made)
 
 

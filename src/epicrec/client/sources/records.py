@@ -57,6 +57,8 @@ class Viewing:
     """The source lists episodes of series and films alike."""
     series: str = ""
     """The series that it is, or is an episode of, where the source says so."""
+    film: bool = False
+    """The source says that it is a film, and no series of that title."""
 
 
 @dataclass(frozen=True, slots=True)
