@@ -21,15 +21,15 @@ FINE = 4  # points to each side of a pixel
 
 
 def pack(target: Path) -> Path:
-    """Every file in the order of its name, with one date, stored as it is."""
+    """Every file in the order of its name, with one date."""
     version = json.loads((SOURCE / "manifest.json").read_text("utf-8"))["version"]
     target.mkdir(parents=True, exist_ok=True)
     packed = target / f"epicrec-extension-{version}.zip"
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for path in sorted(path for path in SOURCE.rglob("*") if path.is_file()):
             entry = zipfile.ZipInfo(path.relative_to(SOURCE).as_posix(), (1980, 1, 1, 0, 0, 0))
             entry.create_system, entry.external_attr = 3, 0o644 << 16
-            archive.writestr(entry, path.read_bytes())
+            archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED, 9)
     return packed
 
 

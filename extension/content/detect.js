@@ -2,7 +2,7 @@
 // Detect: from the facts of a page to what it is about, and from what was played to what was seen.
 // Pure: it knows no page, no clock and no network.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, beside, nearYear, withoutSite, isSiteName, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, beside, nearYear, withoutSite, isSiteName, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
   const HALF = 0.5;
   const LIVE = /^\/(?:[^/]+\/)*(?:live|livestream|live-tv|direct|en-direct)(?:\/|$)/i;
@@ -64,7 +64,7 @@
 
   // The series' name, where an episode's data leave it out: what stands before its numbers, or the heading beside it.
   function seriesIn(facts, episode) {
-    const candidates = [facts.title, clean(facts.og.title), ...facts.h1, ...facts.h2].map(beforeNumbers)
+    const candidates = [...facts.h1, withoutSite(facts.title, facts), clean(facts.og.title), ...facts.h2].map(beforeNumbers)
       .concat(facts.h1, facts.h2).map((one) => withYear(one ?? "")?.title ?? trim(one ?? ""));
     return candidates.find((one) => one.length > 1 && plain(one) !== plain(episode ?? "")) ?? null;
   }
@@ -88,12 +88,16 @@
     return { title: withYear(series)?.title ?? series, kind: "episode", ...told, length, least: 180 };
   }
 
-  const CREDIT = /(?<!\p{L})(?:directed by|director|regie|regia|regi|reż|reżyseria|režie|rendezte|yönetmen|réalisé|réalisation|réalisateur|réalisatrice|un film de|dirigid[ao]|dirección|direção|instruktør|regissör|ohjaus|режисс[её]р)(?!\p{L})|監督|导演|導演|감독/iu;
+  const CREDIT = /(?<!\p{L})(?:directed by|director|regie|regia|regi|reż|reżyseria|režie|rendezte|yönetmen|réalisé|réalisation|réalisateur|réalisatrice|un film de|un film di|ein film von|a film by|een film van|en film av|um filme de|dirigid[ao]|dirección|direção|instruktør|regissör|ohjaus|режисс[её]р)(?!\p{L})|監督|导演|導演|감독/iu;
   const GENRE = /(?<!\p{L})(?:drama|dramma|drame|thriller|krimi|komödie|comedy|comédie|comedia|commedia|horror|western|romance|animation|science[- ]fiction|sci-fi|film noir|abenteuer|adventure|драма|комедия)(?!\p{L})|드라마|剧情|喜剧|ドラマ/iu;
-  // Such a line beside the heading says that this is no film, unless it says who directed it.
+  // Such a line beside the heading says that this is no film, unless it calls it one.
   const STAGED = /(?<!\p{L})(?:lecture|vorlesung|webinar|talk ?show|talk|magazin|nachrichten|news|konzert|concert|concierto|oper|opera|opéra|theater|theatre|théâtre|teatro|ballett?|livestream|gottesdienst|full match|podcast|gameplay|kurs|course|tutorial|mitschnitt|aufzeichnung|recording|sitzung|quiz|lesung)(?!\p{L})/iu;
   const WHERE = /\/(?:films?|filme|movies?|watch|player|play|stream\w*|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|titles?|feature|documentar\w+|dokus?|ver|voir|guarda|regarder|assistir|ogladaj|izle|abspielen|wiedergabe|spielen|detail|vod)\//i;
-  const SERIAL = /seri|dizi|anime|episod|folge|bolum|season|staffel|saison|temporada|sezon|\/tv\//i;
+  const OF_FILMS = /\/(?:films?|filme|movies?|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|feature|documentar\w+|dokus?)\//i;
+  // Sites of these have long videos that are no films.
+  const OTHER_SITE = /(?:^|[.-])(?:kurse?|courses?|learn\w*|lernen|academy|akademie|school|schule|uni|mooc|edu|sport\w*|gam(?:es?|ing)|news|radio|podcasts?|church|kirche|gemeinde|stadt|events?|conf\w*|music|musik|concerts?)(?:$|[.-])/i;
+  const PLACE = /vod|videothek|mediathek|stream|tube|(?:^|[.-])tv|play/i;
+  const SERIAL = /seri|dizi|anime|drama|season|staffel|saison|temporada|sezon|\/tv\//i;
 
   // Layer three: words alone. A season and a number, or a title that much else says is a film's.
   function written(facts, data) {
@@ -103,7 +107,8 @@
     if (PERFORMED.test(all) || data.elsewhere || NO_FILM_TYPES.test(facts.og.type ?? "") || EXTRA.test(all) || EXTRA.test(facts.above.join(" | "))) return null;
     const texts = [facts.title, ...facts.h1, ...facts.h2, ...beside(facts)];
     const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts));
-    const one = both ?? (SERIAL.test(pathname + facts.title) ? oneNumber([facts.title, ...facts.h1]) : null);
+    const other = OTHER_SITE.test(hostname);
+    const one = both ?? (SERIAL.test(hostname + pathname + facts.title) && !other ? oneNumber([facts.title, ...facts.h1]) : null);
     if (one) {
       if (OTHER.test(spoken)) return null;
       const series = data.video?.series || seriesIn(facts, one.after ?? "");
@@ -115,22 +120,33 @@
     const title = nameless && slug ? `${slug[1].replaceAll("-", " ")} (${slug[2]})` : heading ?? (data.video?.name || facts.pictures[0] || bare);
     const said = withYear(title) ?? withYear(facts.title) ?? withYear(clean(facts.og.title));
     const name = withYear(title)?.title ?? title;
-    if (!name || ABOUT_ONE.test(name)) return null;
+    if (!name || ABOUT_ONE.test(name) || (!heading && isSiteName(name, facts))) return null;
     const sure = said && (plain(said.title) === plain(name) || plain(facts.title).includes(plain(name)));
     const whole = WHOLE.test(facts.title), where = WHERE.test(`${pathname}/`), credited = CREDIT.test(`${near} | ${facts.about}`);
     const called = /film|movie|kino|cine|flix|reel|screen/i.test(hostname) || facts.names.some((one) => /film|movie|kino|cine|flix|シネマ|映画|电影/i.test(one));
-    const filmed = FILM.test(near) || GENRE.test(near);
+    const filmed = FILM.test(near) || GENRE.test(near), linked = Object.values(groupedLinks(facts)).some((one) => one.size === 1);
     // a title may hold any word, if enough else says that it is one
-    const trusted = sure && (where || called || filmed || credited);
-    if (OTHER.test((trusted ? spoken.replaceAll(name, " ") : spoken).replace(WHOLE, " ")) || (STAGED.test(near) && !credited)) return null;
+    const trusted = sure && (OF_FILMS.test(`${pathname}/`) || called || filmed || credited);
+    if (OTHER.test((trusted ? spoken.replaceAll(name, " ") : spoken).replace(WHOLE, " ")) || (STAGED.test(near) && !FILM.test(near))) return null;
     const year = said?.year ?? nearYear(facts), runs = beside(facts).map((one) => (/\d\s*(?:min|分)/i.test(one) ? seconds(one) : null)).find(Boolean) ?? null;
     const length = data.video?.length ?? (runs > 2400 ? runs : null);
-    const points = 2 * Boolean(sure) + 2 * whole + where + called + filmed + 2 * credited + (!sure && year !== null) + Boolean(length);
-    if (points < 2) return null;
+    const plainName = sure && !/[\d,:]/.test(name) && name.split(" ").length < 6;
+    const told = beside(facts).some((one) => yearIn(one) && /\d\s*(?:min|分|мин)/i.test(one) && !/\d{1,2}[./]\d{1,2}[./]/.test(one));
+    const points = 2 * Boolean(sure) + 2 * whole + where + called + filmed + 2 * credited + 2 * linked + (!sure && year !== null) + Boolean(length) + told;
+    // a name and a year alone may be anybody's video: something must speak of films, or of a place where they are played
+    const signs = whole || called || filmed || credited || linked || told || OF_FILMS.test(`${pathname}/`);
+    if (points < (other ? 4 : 2) || !(signs || (sure && (where || PLACE.test(hostname))) || plainName)) return null;
     return {
-      title: name.replace(WHOLE, "").trim() || name, year, kind: "film", length,
-      least: isShort(facts) ? 300 : points > 2 ? 2400 : sure ? 4800 : 3600,
+      title: trim(name.replace(WHOLE, "").replace(ENDING, "")) || name, year, kind: "film", length,
+      least: isShort(facts) ? 300 : !signs && !where ? 6000 : points > 2 ? 2400 : sure ? 4800 : 3600,
     };
+  }
+
+  // The pages of lists of films that this page links to, by list: one alone is about what this page is about.
+  function groupedLinks(facts) {
+    const found = {};
+    for (const link of facts.links) (found[new URL(link).hostname.split(".").at(-2)] ??= new Set()).add(/(?:title|movie|film)\/([\w-]+)/.exec(link)?.[1]);
+    return found;
   }
 
   // An episode's number alone, where the words around it say that it is one.

@@ -91,6 +91,7 @@
       microdata: microdata(page),
       h1: heads("h1"), h2: heads("h2").slice(0, 3),
       pictures: [...page.querySelectorAll("img[alt]")].filter((one) => /title|logo-title|treatment/i.test(one.className + (one.dataset.testid ?? ""))).slice(0, 3).map((one) => clean(one.alt)),
+      links: [...new Set([...page.querySelectorAll("a[href*='imdb.com/title/tt'], a[href*='themoviedb.org/movie/'], a[href*='letterboxd.com/film/']")].filter(outside).map((one) => one.href))].slice(0, MOST),
       about: clean(named.description ?? og.description).slice(0, 300), above: above(heading), small: lines(page.body ?? page, heading),
       marks: site ? Object.fromEntries(Object.entries(site.marks).map(([name, selector]) => [name, marked(page, selector)])) : null,
     };

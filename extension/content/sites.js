@@ -3,7 +3,7 @@
 // `read` makes of their texts what the page is about, null for "nothing here"; undefined leaves the
 // page to what every page is asked.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, beside, nearYear, withoutSite, EXTRA, OTHER, ABOUT_ONE, WHOLE, FILM, SHORT } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, beside, nearYear, withoutSite, ENDING, EXTRA, OTHER, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
   const { idsIn } = globalThis.epicrec.schema;
   const path = (facts) => new URL(facts.address).pathname;
@@ -46,7 +46,6 @@
 
   const QUALITY = /^(?:hd|4k|full hd|uhd|english|deutsch|german|free|gratis|restored|colou?ri[sz]ed|classic|kostenlos|subtitled|omu|drama|thriller|western|komödie|comedy|horror|krimi|action|romance|auf deutsch|award[- ]winning)(?:\s.*)?$/i;
   const DOCUMENTARY = /(?<!\p{L})(?:documentary|doku|dokumentation|dokumentarfilm|documentaire|documental|documentario|documentário)(?!\p{L})/iu;
-  const ENDING = /[,:]?\s*(?:an?\s+)?(?:award[- ]winning\s+)?(?:(?:\p{L}+\s+)?short film|kurzfilm|court[- ]métrage|cortometrajes?|cortometraggio|curta[- ]metragem|full documentary|documentary)(?:\s+(?:by|von|de|di|par)\s.*)?/iu;
   function youtube(facts, { heading, channel, rows, badges }, data) {
     if (!/^\/(?:watch|embed)/.test(path(facts))) return null;
     const title = clean(heading[0] ?? facts.title.replace(/ - YouTube$/, ""));
@@ -66,6 +65,8 @@
     if (OTHER.test(title.replace(WHOLE, " ").replace(named, " ")) || ABOUT_ONE.test(title.replace(WHOLE, " "))) return null;
     if (whole) {
       const bare = title.replace(WHOLE, " | "), dated = withYear(bare);
+      const quoted = /["“„«](.{2,60}?)["”“»]/.exec(title)?.[1];
+      if (short && quoted) return film(quoted, { year: dated?.year ?? null, least: 180 });
       const parts = (dated?.title ?? bare).split(/[|()[\]–—•]|\s-\s/).map((part) => trim(part.replace(ENDING, "")))
         .filter((part) => /\p{L}/u.test(part) && !QUALITY.test(part) && !WHOLE.test(part) && !/^(?:short|kurz|film|doku)/i.test(part));
       const end = /^(.*\S)\s+(1[89]\d\d|20\d\d)$/.exec(parts[0] ?? "");
@@ -93,12 +94,12 @@
     const above = facts.above.flatMap((one) => one.split("|")).map(trim);
     const suffix = page.includes(title) ? page.slice(page.indexOf(title) + title.length) : "";
     if (data.work) return undefined;
-    const kinds = [...above, ...lines, suffix].join(" | ");
+    const kinds = [...above, ...lines, suffix, facts.og.site_name ?? "", clean(facts.title).split("|").at(-1)].join(" | ");
     if (!title || EXTRA.test(title) || EXTRA.test(suffix) || EXTRA.test(above.join(" | ")) || /\/live/.test(where) || NOT_THERE.test(kinds) || DAY.test(title)
       || /\/(?:nachrichten|politik|sport|magazine?|shows|comedy|concert|arte-concert|talk)\//.test(where)) return null;
     const texts = [title, ...facts.h2, ...above, ...lines, page, clean(facts.og.title)];
     const serial = /(?:^|\| )s[eé]ri/i.test(kinds) || /\/(?:serien|series)\//.test(where) || COUNTED.test(title) || /^(?:tatort|polizeiruf 110)$/i.test(above.at(-1) ?? "");
-    if (texts.some(numbers) || serial) {
+    if (texts.some(numbers) || serial || someNumbers([title]).number !== null) {
       const before = (text) => beforeNumbers(text) || (COUNTED.test(text) ? text.split(COUNTED)[0] : "");
       const named = [...above.filter((one) => !GENRE.test(one) && beforeNumbers(one) === null).reverse(), before(title), before(page), before(clean(facts.og.title)),
                      page.includes(": ") ? page.split(": ")[0] : "", title.split(/:\s|\s[-–]\s/)[0]];
@@ -112,8 +113,10 @@
 
   function bbc(facts, { parts }, data) {
     if (data.work || !/\/iplayer\/episode\//.test(path(facts))) return undefined;
-    const page = withoutSite(facts.title, facts), before = beforeNumbers(page);
-    const [title, second = ""] = parts.length ? parts : before ? [before, page.slice(before.length)] : [facts.h1[0] ?? page];
+    const page = withoutSite(facts.title, facts), head = facts.h1[0] ?? "";
+    // "Title - Series 1: 2. Name": the heading says where the title ends
+    const [title, second = ""] = parts.length ? parts : head && page.startsWith(head) ? [head, trim(page.slice(head.length))]
+      : beforeNumbers(page) ? [beforeNumbers(page), trim(page.slice(beforeNumbers(page).length))] : [head || page];
     if (!title || NOT_THERE.test(`${title} ${second}`) || DAY.test(trim(second)) || EXTRA.test(second)) return null;
     const said = withYear(title), named = said?.title ?? title;
     return second ? player(named, trim(second)) : film(named, { year: said?.year ?? nearYear(facts), least: 2400 });
@@ -150,34 +153,38 @@
   }
 
   const FILM_CATEGORY = new RegExp(`^(?:${[
-    "\\d{4}(?:[^\\d]{0,40})? films", "(?:\\p{L}+ ){0,3}films? (?:\\p{L}+ ){0,4}(?:sortie?|del|uit|fra|z|von) (?:en |roku )?\\d{4}",
-    "filmtitel \\d{4}", "pel[ií]culas del? \\d{4}", "filmes (?:d[aeo]s? )?(?:\\p{L}+ ){0,3}(?:de )?\\d{4}", "(?:\\p{L}+ )?filmer (?:från )?\\d{4}",
-    "(?:\\p{L}+ )*filmy z (?:roku )?\\d{4}(?: roku)?", "фильмы[^\\d]{0,40}\\d{4} года", "фільми[^\\d]{0,40}\\d{4}(?: року)?",
-    "\\d{4}年の?(?:映画|电影|電影)", "\\p{L}*映画作品", "\\d{4}년 영화", "\\d{4} filmleri", "vuoden \\d{4} \\p{L}*elokuvat", "\\d{4} filmjei", "filme de \\d{4}",
+    "\\d{4}(?:[^\\d]{0,40})? films", "(?:\\p{L}+ ){0,3}films? (?:\\p{L}+ ){0,4}(?:sortie?|del|uit|fra|från|z|von|aus|i) (?:en |el |roku )?\\d{4}",
+    "filmtitel \\d{4}", "pel[ií]culas del? \\d{4}", "filmes (?:d[aeo]s? )?(?:\\p{L}+ ){0,3}(?:de )?\\d{4}", "(?:\\p{L}+ )?filmer (?:från |fra )?\\d{4}",
+    "(?:\\p{L}+ )*film[yi] z (?:roku )?\\d{4}(?: roku)?", "фильмы[^\\d]{0,40}\\d{4} года", "фільми[^\\d]{0,40}\\d{4}(?: року)?", "филми от \\d{4} година",
+    "\\d{4}年の?\\p{L}*(?:映画|电影|電影)(?:作品)?", "\\p{L}*映画作品", "\\d{4}년 (?:\\p{L}+ )?영화", "\\d{4} (?:\\p{L}+ )?filmleri", "vuoden \\d{4} \\p{L}*elokuvat", "\\d{4} filmjei", "filme (?:\\p{L}+ )?(?:din|de) \\d{4}",
+    "ταινίες του \\d{4}", "סרטי \\d{4}", "أفلام (?:\\p{L}+ )?\\d{4}", "فیلم‌های (?:\\p{L}+ )?.*\\d{4}.*", "phim (?:\\p{L}+ )*(?:năm )?\\d{4}", "film (?:\\p{L}+ )?tahun \\d{4}", "pel·lícules (?:\\p{L}+ )*(?:del )?\\d{4}",
   ].join("|")})$`, "iu");
-  const SERIES_CATEGORY = /television series (?:debuts|endings)|^fernsehserie|^s[eé]ries? t[eé]l[eé]vis[eé]es? |^serie televisive |^series de televisi[oó]n |^s[eé]ries de televis[aã]o |televisieserie|^tv-seriestarter|^seriale telewizyjne|телесериалы|テレビドラマ|телесеріали|^miniserie|television miniseries|^mini-s[eé]ries?/iu;
+  const SERIES_CATEGORY = /television series (?:debuts|endings)|^fernsehserie|^s[eé]ries? t[eé]l[eé]vis[eé]es? |^serie televisive |^series de televisi[oó]n |^s[eé]ries de televis[aã]o |televisieserie|^tv-seriestarter|^seriale telewizyjne|телесериалы|テレビドラマ|телесеріали|^miniserie|television miniseries|^mini-s[eé]ries?|televizní seriály|televíziós sorozat|televizyon dizi|televisiosarja|tv-serier|电视剧|電視劇|텔레비전 드라마|τηλεοπτικές σειρές|סדרות טלוויזיה|مسلسلات|sèries de televisió|seriale de televiziune/iu;
   const IN_TITLE = /^(.*?)\s*[(（]([^()（）]*)[)）]$/u;
-  const FILM_WORD = /(?:^|[\s,\d])(?:tv[- ])?(?:film|filme|spielfilm|fernsehfilm|película|pelicula|movie|elokuva|фильм|фільм|映画|电影|電影|영화|kurzfilm)(?:$|[\s,\d])|^\d{4}年の?映画$/iu;
-  const SERIES_WORD = /tv[- ](?:mini)?series|television series|fernsehserie|^serie$|s[eé]rie t[eé]l[eé]vis[eé]e|serie televisiva|serie de televisi[oó]n|série de televisão|miniseries|miniserie|televisieserie|tv-serie|телесериал|テレビドラマ/iu;
-  const NO_ARTICLE = /film series|franchise|filmreihe|soundtrack|novel|roman(?!\p{L})|album|song|book|character|episode|season|festival|disambiguation|list of|video game|musical|actor|actress|director|company|studio|award|film score|filmmusik|bande originale|controversy|trilogy|screenplay/iu;
+  const FILM_WORD = /(?:^|[\s,\d])(?:tv[- ])?(?:film|filme|filmi|filmas|spielfilm|fernsehfilm|película|pelicula|pel·lícula|movie|elokuva|фильм|фільм|филм|kurzfilm|ταινία|סרט|فيلم|فیلم|phim)(?:$|[\s,\d])|映画|电影|電影|영화/iu;
+  const SERIES_WORD = /tv[- ](?:mini)?series|television series|fernsehserie|^serie$|s[eé]rie t[eé]l[eé]vis[eé]e|serie televisiva|serie de televisi[oó]n|série de televisão|miniseries|miniserie|televisieserie|tv-serie|телесериал|телесеріал|テレビドラマ|televizní seriál|^seriál|televíziós sorozat|televizyon dizisi|^dizi$|televisiosarja|电视剧|電視劇|드라마$|τηλεοπτική σειρά|σειρά$|סדרת טלוויזיה|مسلسل|serial telewizyjny|sèrie de televisió/iu;
+  const NO_ARTICLE = /film series|franchise|filmreihe|filmserie|soundtrack|novel|roman(?!\p{L})|album|song|book|character|episode|season|festival|disambiguation|list of|video game|musical|actor|actress|director|company|studio|award|film score|filmmusik|bande originale|controversy|trilogy|screenplay/iu;
+  // Labels of an infobox, in the languages there are: who directed it, and how it goes on.
+  const DIRECTED = /^(?:directed by|director|regie|réalisation|réalisateur|regia|dirección|direção|direcció|realização|regi|regissør|regissör|instruktion|instruktør|reżyseria|režie|réžia|rendező|yönetmen|ohjaaja|ohjaus|режисс[её]р|режисер|режисьор|監督|导演|導演|감독|σκηνοθεσία|בימוי|במאי|إخراج|المخرج|کارگردان|đạo diễn|sutradara|regizor|redatelj|režija)/iu;
+  const GOES_ON = /^(?:no\. of (?:seasons|episodes|series)|seasons?|episodes?|number of|episoden|folgen|staffeln|nb\. (?:de saisons|d['’]épisodes)|saisons|épisodes|stagioni|puntate|episodi|temporadas|episodios|capítulos|episódios|n\.º|afleveringen|seizoenen|avsnitt|säsonger|sæsoner|sesonger|afsnit|sezon\p{L}*|odcink\p{L}*|liczba odcinków|počet|řad|évadok|epizód\p{L}*|bölüm\p{L}*|kaudet|jaksot|сезон\p{L}*|сери\p{L}*|число|эпизод\p{L}*|シーズン数|話数|回数|集数|集數|季数|회수|횟수|επεισόδια|עונות|פרקים|عدد|فصل)/iu;
+  const IS_FILM = /(?<!\p{L})(?:is|was|ist|war|est|è|es|é|ha sido|was een|is een|är|er|jest|je|on|és)\s[^.]{0,80}?(?:film|movie|película|filme|pel·lícula|elokuva)(?!\p{L})(?! (?:director|actor|actress|producer|critic|score|festival|studio|series|franchise|editor|composer|company|award))/iu;
 
-  const IS_FILM = /\b(?:is|was|ist|war|est|è|es|é|ha sido|was een|is een|är|er|jest)\s[^.]{0,80}?(?:film|movie|película|filme)\b(?! (?:director|actor|actress|producer|critic|score|festival|studio|series|franchise|editor|composer|company|award))/iu;
   function wikipedia(facts, { heading, body, description, categories, box, rows, first, wikidata, other }) {
     if (!/(?:^|\s)ns-0(?:\s|$)/.test(body[0] ?? "") || other.length) return null;
     const name = clean(heading[0]), bracketed = IN_TITLE.exec(name), bracket = bracketed?.[2] ?? "";
     const about = clean(description[0]), start = clean(first[0]);
-    if (!name || NO_ARTICLE.test(bracket)) return null;
-    const says = categories.map(clean);
-    if (/^(?:list of|liste|lista|elenco|anexo:)/i.test(name)) return null;
-    const films = says.filter((one) => FILM_CATEGORY.test(one)), series = says.filter((one) => SERIES_CATEGORY.test(one));
-    const lasting = rows.some((row) => /running time|durée|länge|laufzeit|durata|duración|duração|speelduur|speltid|längd|上映時間|длительность|spilletid|czas trwania|kesto|süre/i.test(row));
-    const boxed = lasting && (/\bfilm\b|cinema|cinéma|kino|movie/i.test(box[0] ?? "") || IS_FILM.test(start.slice(0, 250)));
+    if (!name || NO_ARTICLE.test(bracket) || /^(?:list of|liste|lista|elenco|anexo:|seznam|список|一覧)|一覧$|(?:season|series|staffel|saison|temporada|stagione|sezon|сезон)\s*\d+$/iu.test(name)) return null;
+    const says = categories.map(clean), films = says.filter((one) => FILM_CATEGORY.test(one)), series = says.filter((one) => SERIES_CATEGORY.test(one));
+    const goesOn = rows.some((row) => GOES_ON.test(clean(row)));
+    const lasting = rows.some((row) => /(?<!\d)\d{1,3}\s*(?:′|['’]|min|minut|分|мин|хв|λεπτ|دقیقه|دقيقة|דקות|분|phút|perc|dk|menit)/iu.test(row));
+    const boxed = lasting && !goesOn && (rows.some((row) => DIRECTED.test(clean(row))) || /\bfilm\b|cinema|cinéma|kino|movie/i.test(box[0] ?? "") || IS_FILM.test(start.slice(0, 250)));
     const shown = /^(?:film|fernsehfilm|kurzfilm)$/i.test(clean(rows[0]).split(" ")[0] ?? "");
     const isFilm = FILM_WORD.test(bracket) || /^\d{4}\b.*\b(?:film|movie|documentary|short)\b/i.test(about) || films.length > 0 || boxed || shown;
-    const isSeries = /^(?:fernsehserie|série télévisée|serie tv)/i.test(clean(rows[0])) || SERIES_WORD.test(bracket) || SERIES_WORD.test(about) || series.length > 0;
-    const kind = SERIES_WORD.test(bracket) ? "series" : FILM_WORD.test(bracket) ? "film" : isFilm && !(isSeries && SERIES_WORD.test(about)) ? "film" : isSeries ? "series" : null;
-    if (!kind || (about && NO_ARTICLE.test(about))) return null;
-    const dated = rows.find((row) => /release|erschein|sortie|anno|estreno|año|premier|erstausstrahlung|diffusion|originalausstrahlung|lançamento|produktionsjahr|jahr|ano |datum|公開|дата|год|première|jaar/i.test(row));
+    const isSeries = /^(?:fernsehserie|série télévisée|serie tv)/i.test(clean(rows[0])) || SERIES_WORD.test(bracket) || SERIES_WORD.test(about) || series.length > 0
+      || (goesOn && SERIES_WORD.test(start.slice(0, 250)));
+    const kind = SERIES_WORD.test(bracket) ? "series" : FILM_WORD.test(bracket) ? "film" : isFilm && !(isSeries && (goesOn || SERIES_WORD.test(about))) ? "film" : isSeries ? "series" : null;
+    if (!kind || (about && NO_ARTICLE.test(about)) || /film (?:series|franchise)|filmreihe|filmserie/i.test(start.slice(0, 120))) return null;
+    const dated = rows.find((row) => /release|erschein|sortie|anno|estreno|año|premi[eè]r|erstausstrahlung|diffusion|originalausstrahlung|lançamento|produktionsjahr|jahr|ano |datum|公開|дата|год|jaar|rok|étrenne|année/i.test(row));
     const year = yearIn(bracket) ?? yearIn(/^\d{4}/.exec(about)?.[0]) ?? yearIn((kind === "film" ? films : series).find((one) => yearIn(one)))
       ?? yearIn(dated) ?? (kind === "series" ? yearIn(about) : null) ?? yearIn(start.slice(0, 300));
     return { title: bracketed && (FILM_WORD.test(bracket) || SERIES_WORD.test(bracket) || yearIn(bracket)) ? bracketed[1] : name,

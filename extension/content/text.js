@@ -132,7 +132,7 @@
   const SEPARATED = "\\s*[·•|/∙,;]";
   const YEAR_LINE = made(
     "^\\D{0,3}", YEAR, "(?:\\D{0,3}$|年|", SEPARATED, ")|", SEPARATED, "\\s*(?:\\p{L}+[ /]){0,2}(?:1[89]\\d\\d|20\\d\\d)(?:$|", SEPARATED, ")|",
-    "^(?:[\\p{L}.]+[ /-]+){1,4}(?:1[89]\\d\\d|20\\d\\d)(?:$|", SEPARATED, ")|",
+    "^[(\\[]?(?:[\\p{L}.]+[ /,-]+){1,4}(?:1[89]\\d\\d|20\\d\\d)(?:$|", SEPARATED, ")|",
     "^(?:jahr|year|année|annee|año|anno|ano|rok|год|jaar|år|produktionsjahr|erscheinungsjahr|release year|released|release date|sortie|estreno|uscita|lançamento|制作年|公開年|年份|年代|上映|연도)\\s*[::]?\\s*(?:1[89]\\d\\d|20\\d\\d)",
   );
   // Short lines beside the heading: what it is, when and by whom it was made, how long it is.
@@ -163,15 +163,22 @@
     return trim(bare.replace(/^(?:watch|stream|regarder|ver)\s+(?=.*\b(?:online|free|full|stream|gratis|hd)\b)/i, "").replace(/\s*\b(?:online (?:anschauen|ansehen|stream\w*)|stream\w* online|hier anschauen|watch online)\b.*$/i, ""));
   }
 
-  const words = (list) => new RegExp(`(?<![\\p{L}\\d])(?:${list.join("|")})(?![\\p{L}\\d])`, "iu");
+  // What is said behind a name: that it is a short film, and whose.
+  const ENDING = /[,:]?\s*(?:an?\s+)?(?:award[- ]winning\s+)?(?:(?:animated |student |\p{L}+\s+)?short(?: film)?(?=$|\s+(?:by|von)|\s*[|([–-])|kurzfilm|court[- ]métrage|cortometrajes?|cortometraggio|curta[- ]metragem|full documentary|documentary)(?:\s+(?:by|von|de|di|par)\s.*)?/iu;
+
+  // `loose` are words of scripts without spaces.
+  const words = (list, loose = "(?!)") => new RegExp(`(?<![\\p{L}\\d])(?:${list.join("|")})(?![\\p{L}\\d])|${loose}`, "iu");
   // Beside a film, never the film: also on a page that is about one.
   const EXTRA = words([
     "trailer\\d*", "trailers", "teaser", "teasers", "previews?", "vorschau", "bande[- ]annonce", "tráiler", "avance",
     "first look", "sneak peek", "clips?", "featurette", "making[- ]?of", "behind the scenes",
     "hinter den kulissen", "coulisses", "outtakes?", "bloopers?", "deleted scenes?", "bonus\\w*", "extras?",
     "special features?", "interviews?", "promo", "ausschnitt", "extrait", "szene", "scène", "escena", "recap",
-    "(?:the )?first \\w+ minutes", "(?:die )?ersten \\w+ minuten", "premières minutes",
-  ]);
+    "(?:the )?first \\w+ minutes", "(?:die )?ersten \\w+ minuten", "premières minutes", "primi minuti", "primeros minutos",
+    "трейлер\\p{L}*", "тизер", "fragman", "zwiastun", "előzetes", "upoutávka", "ukázka", "anteprima", "extracto", "estratto", "fragment", "fragmento", "urywek",
+    "entrevistas?", "intervista", "entretien", "intervju", "wywiad", "rozhovor", "интервью", "hinter der kamera", "dietro le quinte", "detrás de (?:las )?cámaras", "за кадром",
+    "outtake", "gag reel", "escenas eliminadas", "scene eliminate", "geschnittene szenen", "audiokommentar",
+  ], "予告|预告|預告|예고편|티저|メイキング|花絮|片段|インタビュー|采访|인터뷰");
   // What is called like a film and is none; only asked where nothing but words tells.
   const OTHER = words([
     "scenes?", "szenen", "reviews?", "kritik", "rezension", "critique", "reseña", "recensione", "explained",
@@ -192,9 +199,12 @@
     "press conference", "vs\\.?", "playing", "plays", "parliament", "bundestag", "debate", "debatte", "quiz", "show", "magazin", "audiobook",
     "hörbuch", "hörspiel", "audiobuch", "livre audio", "relaxing", "ambience", "sleep", "fireplace", "sounds",
     "\\p{L}*sitzung", "versammlung", "council", "hearing", "mitschnitt", "aufzeichnung", "theaterstück", "ballett?", "full match", "rennen", "grand prix",
-    "unterricht", "schulung", "masterclass", "andacht", "messe", "worship", "\\p{L}*tipps?", "lesung", "dj set", "mixtape", "q ?& ?a", "screencast", "demo",
+    "unterricht", "schulung", "lernen", "learn", "learning", "zeitraffer", "time-?lapse", "masterclass", "andacht", "messe", "worship", "\\p{L}*tipps?", "lesung", "dj set", "mixtape", "q ?& ?a", "screencast", "demo",
+    "концерт\\p{L}*", "лекци\\p{L}*", "новости", "матч", "обзор", "реакция", "прохождение", "урок", "подкаст", "стрим", "разбор", "wykład", "koncert\\p{L}*", "recenzja", "mecz", "wiadomości",
+    "přednáška", "zprávy", "zápas", "előadás", "híradó", "konser", "ders", "haber\\p{L}*", "maç", "telejournal", "telegiornale", "notiziario", "tg\\d", "telediario", "informativo", "partita", "partido",
+    "föreläsning", "nyheter", "gudstjänst", "foredrag", "nyheder", "uutiset", "hoorcollege", "journaal", "lezione", "clase", "aula", "palestra", "conferenza", "spettacolo", "misa", "missa", "messa", "culto",
     "log ?in", "sign ?in", "anmelden", "404", "not found", "suche", "search", "recherche",
-  ]);
+  ], "コンサート|ライブ|ニュース|講義|実況|解説|レビュー|讲座|音乐会|新闻|解说|直播|콘서트|뉴스|강의|리뷰|실황|생방송");
   const WHOLE = words([
     "full (?:\\p{L}+ ){0,2}(?:movie|film|length)", "(?:whole|complete|entire) (?:movie|film)", "ganzer (?:film|spielfilm)", "der ganze film",
     "(?:kompletter|vollständiger) (?:film|spielfilm)", "film komplett", "film complet", "película completa",
@@ -214,12 +224,14 @@
   // Said of a film by somebody who talks about it, also where the title itself is known.
   const ABOUT_ONE = words([
     "explained", "erklärt", "expliquée?", "reacts?", "reaction", "reaktion", "reviews?", "kritik", "analysis", "analyse", "commentary", "cutscenes?",
-    "walkthrough", "ranking", "ranked", "top \\d+", "recap", "audiobook", "hörbuch", "hörspiel", "rewatch", "essay", "let'?s play", "gameplay", "podcast",
+    "walkthrough", "ranking", "ranked", "top \\d+", "recap", "audiobook", "hörbuch", "hörspiel", "rewatch", "essay", "let'?s play", "gameplay", "podcast\\w*",
+    "keynote", "webinar", "vorlesung\\w*", "lectures?", "lektion", "lesson", "gottesdienst", "predigt", "sermon", "\\p{L}*sitzung", "pressekonferenz",
+    "press conference", "tutorial", "livestream", "full match", "vlog", "zeitraffer", "time-?lapse", "webcam", "unboxing", "meeting",
   ]);
-  const SHORT = words(["kurzfilm\\w*", "court[- ]métrages?", "courts[- ]métrages", "short films?", "cortometrajes?", "cortometraggi\\w*", "curtas?[- ]metragens?", "curta[- ]metragem", "kortfilm\\w*", "korte film", "короткометражн\\p{L}+", "短編映画", "短片", "단편영화"]);
+  const SHORT = words(["kurzfilm\\w*", "court[- ]métrages?", "courts[- ]métrages", "short films?", "animated shorts?", "cortometrajes?", "cortometraggi\\w*", "curtas?[- ]metragens?", "curta[- ]metragem", "kortfilm\\w*", "korte film", "короткометражн\\p{L}+", "短編映画", "短片", "단편영화"]);
 
   (globalThis.epicrec ??= {}).text = {
-    numbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, seconds, beside, nearYear, withoutSite, isSiteName,
+    numbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, seconds, beside, nearYear, withoutSite, isSiteName, ENDING,
     EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT,
   };
 })();

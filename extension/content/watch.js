@@ -69,7 +69,7 @@
       // the next episode in the same player: what was played before belongs to the one before
       if (known && !same && known.rank === found.rank) this.#playing.forget();
       this.#found = found;
-      if (same || !found.look) return;
+      if (same || !found.look || !this.#top) return;
       const looked = this.#looked = {};
       this.#later(() => { if (this.#looked === looked) { looked.long = true; this.#judge(); } }, LOOK);
     }

@@ -34,24 +34,14 @@ class Figure:
         return self.right / self.expected
 
 
-def judge_pages(context: Any, labels: list[Label], files: dict[str, str]) -> Figure:
-    """Serve each page under its address, play it, and compare what was told in the end."""
+def judge_pages(page: Any, labels: list[Label], files: dict[str, str]) -> Figure:
+    """Play each page in a document of its own under its address; compare what was told in the end.
+
+    `page` is any page of a browser that has the extension's scripts (`SCRIPTS`).
+    """
     found = Figure()
-    served: dict[str, str] = {}
-
-    def answer(route: Any) -> None:
-        body = served.get(route.request.url)
-        if body is None:
-            route.fulfill(status=404, body="")
-        else:
-            route.fulfill(status=200, content_type="text/html; charset=utf-8", body=body)
-
-    page = context.new_page()
-    page.route("**/*", answer)
     for label in labels:
-        served.clear()
-        served |= {one["address"]: files[one["file"]] for one in (label, *label.get("frames", []))}
-        said = seen_on(page, label)
+        said = seen_on(page, label, files)
         right = [one for one in said if label["expected"] and is_right(one, label["expected"])]
         found.reports += len(said)
         found.right += bool(right)
@@ -61,24 +51,17 @@ def judge_pages(context: Any, labels: list[Label], files: dict[str, str]) -> Fig
     return found
 
 
-def seen_on(page: Any, label: Label) -> list[Label]:
+def seen_on(page: Any, label: Label, files: dict[str, str]) -> list[Label]:
     """The reports of one page; one that grew from looked at to watched counts once."""
-    page.goto(label["address"])
     heard: list[Any] = []
     for frame in label.get("frames", []):
-        inner = next(one for one in page.frames if one.url == frame["address"])
-        heard += play(inner, label, frame["address"], [])
-    told = play(page.main_frame, label, None, heard)
+        given = {"label": label, "frame": frame["address"], "frames": []}
+        heard += page.evaluate(SIMULATE, given | {"html": files[frame["file"]]})
+    given = {"label": label, "frame": None, "frames": heard, "html": files[label["file"]]}
+    told = page.evaluate(SIMULATE, given)
     reports = [one["said"]["seen"] for one in told if "seen" in one["said"]]
     grown = {work_of(one) for one in reports if one["how"] == "watched"}
     return [one for one in reports if one["how"] == "watched" or work_of(one) not in grown]
-
-
-def play(frame: Any, label: Label, address: str | None, heard: list[Any]) -> list[Any]:
-    frame.evaluate(SCRIPTS + "\n;0")
-    given = {"label": label, "frame": address, "frames": heard}
-    told: list[Any] = frame.evaluate(SIMULATE, given)
-    return told
 
 
 def work_of(report: Label) -> tuple[Any, ...]:

@@ -1,6 +1,11 @@
 // Plays a labelled page: its states and events in simulated time, all clocks alike (pages/README.md).
-// Returns what the tab told, each with its time. `frames` are tellings of the page's frames.
-async ({ label, frame, frames }) => {
+// Returns what the tab told, each with its time. `frames` are tellings of the page's frames. The page
+// is a document of its own, as a browser parses it, whose address is the label's.
+async ({ label, frame, frames, html }) => {
+  const page = Document.parseHTMLUnsafe(html);
+  const base = page.createElement("base");
+  let place = base.href = frame ?? label.address;
+  page.head.prepend(base);
   const timers = [], told = [], videos = new Map();
   let now = 0, order = 0;
   const later = (act, ms) => timers.push({ at: now + ms / 1000, order: order++, act });
@@ -16,7 +21,7 @@ async ({ label, frame, frames }) => {
   };
   const fire = (video, ...names) => { for (const name of names) video.dispatchEvent(new Event(name)); };
   const put = (script) => {
-    const video = find(document, script.video);
+    const video = find(page, script.video);
     const state = {
       duration: script.duration ?? Infinity, at: script.at ?? 0, muted: script.muted ?? false,
       src: script.src ?? "https://media.example/film", paused: true, seeking: false, ended: false, rate: 1,
@@ -61,16 +66,16 @@ async ({ label, frame, frames }) => {
     }
   };
   const change = ({ address, title, change: changes = [] }) => {
-    if (address) history.pushState(null, "", address);
-    if (title) document.title = title;
+    if (address) place = base.href = address;
+    if (title) page.title = title;
     for (const { select, html, set } of changes) {
-      const element = find(document, select);
+      const element = find(page, select);
       if (set) for (const [name, value] of Object.entries(set)) element.setAttribute(name, value);
       else element.outerHTML = html;
     }
   };
 
-  const watch = new globalThis.epicrec.Watch({ tell: (said) => told.push({ t: now, said }), later, top: !frame });
+  const watch = new globalThis.epicrec.Watch({ tell: (said) => told.push({ t: now, said }), page, address: () => place, later, top: !frame });
   const points = [];
   if (!frame) {
     for (const state of label.states ?? []) points.push({ t: state.t, act: () => change(state) });
@@ -82,7 +87,7 @@ async ({ label, frame, frames }) => {
   }
   points.sort((a, b) => a.t - b.t);
   const end = Math.max(10, 5 + (points.at(-1)?.t ?? 0));
-  for (const script of label.playback) if ((script.frame ?? null) === frame && find(document, script.video)) put(script);
+  for (const script of label.playback) if ((script.frame ?? null) === frame && find(page, script.video)) put(script);
   watch.start();
   const STEP = 5; // a browser fires more often; every event and timer still comes at its own time
   while (now < end) {

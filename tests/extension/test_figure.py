@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from extension.figure import judge_pages
+from extension.figure import SCRIPTS, judge_pages
 from extension.labelled import OPEN, SEALED, read
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -31,7 +31,9 @@ def test_precision_and_recall(name: str) -> None:
         browser = started.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
         )
-        found = judge_pages(browser.new_context(), *read(name))
+        page = browser.new_page()
+        page.evaluate(SCRIPTS + "\n;0")
+        found = judge_pages(page, *read(name))
         browser.close()
     precision, recall, wrong = found.precision, found.recall, found.wrong
     print(f"{name}: precision {precision:.3f}, recall {recall:.3f}, {found.reports} reports")
