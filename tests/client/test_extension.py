@@ -13,6 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -167,6 +169,55 @@ def test_looking_is_not_watching_and_a_series_is_no_film(alone: Pages, paired: P
     assert [film.item_id for film in history.films()] == ["heat-1995"]
 
 
+@pytest.fixture
+def with_series(tmp_path: Path) -> Iterator[Pages]:
+    """A client whose catalogue has series, also one of a film's title and two of one title."""
+    pq.write_table(pa.table({
+        "item_id": ["fargo-film", "fargo-series", "office-1", "office-2"],
+        "title": ["Fargo", "Fargo", "The Office", "The Office"],
+        "year": [1996, 2014, 2001, 2005], "genres": ["Crime", "Crime", "Comedy", "Comedy"],
+        "kind": ["film", "series", "series", "series"],
+    }), tmp_path / "titles.parquet")  # fmt: skip
+    with showing(tmp_path / "client", catalogue=tmp_path / "titles.parquet") as running:
+        yield running
+
+
+def test_an_episode_counts_for_its_series(with_series: Pages) -> None:
+    """Its year and numbers are its own; the film of the same title is another work."""
+    code = with_series.device.extension.new_code(with_series.door.port)
+    browser, history = Paired(post(with_series, "pair", {"code": code}).json()), (
+        with_series.device.history
+    )  # fmt: skip
+    episode = {"kind": "episode", "season": 3, "number": 2, "ids": {"imdb": "tt5640958"}}
+    told = [browser.entry(name, title="Fargo", year=2017, **episode) for name in ("a", "b")]
+    tell(with_series, browser, *told)
+    assert history.items() == ["fargo-series"]
+    tell(with_series, browser, browser.entry("c", title="Fargo", year=1996))
+    assert history.items() == ["fargo-film", "fargo-series"]
+    tell(with_series, browser, browser.entry("d", title="The Office", **episode))
+    (batch,) = history.batches()
+    (line,) = history.drafts(batch.id)
+    assert (line.status, set(line.candidates)) == ("ambiguous", {"office-1", "office-2"})
+    tell(with_series, browser, browser.entry("u", undoes="a"), browser.entry("v", undoes="b"))
+    assert history.items() == ["fargo-film"]
+
+
+def test_a_series_that_the_catalogue_lacks_is_named_in_the_review(
+    alone: Pages, paired: Paired
+) -> None:
+    """Once, however many episodes were seen, and until the last of them is undone."""
+    for name in ("a", "b"):
+        tell(alone, paired, paired.entry(name, title="Night Ferries", kind="episode", number=name))
+    (batch,) = alone.device.history.batches()
+    page = alone.http.get(f"/import/{batch.id}").text
+    assert page.count("Night Ferries: no series of this title in the catalogue") == 1
+    assert alone.device.history.count() == 0
+    tell(alone, paired, paired.entry("u", undoes="a"))
+    assert len(alone.device.history.drafts(batch.id)) == 1
+    tell(alone, paired, paired.entry("v", undoes="b"))
+    assert alone.device.history.drafts(batch.id) == []
+
+
 def test_what_is_unsure_waits_for_review(alone: Pages, paired: Paired) -> None:
     tell(alone, paired, paired.entry("a", title="Titanic", year=None))
     (batch,) = alone.device.history.batches()
@@ -234,6 +285,26 @@ def test_a_code_works_once_and_is_not_kept(alone: Pages, tmp_path: Path) -> None
     files = b"".join(f.read_bytes() for f in (tmp_path / "client").rglob("*") if f.is_file())
     assert token not in files
     assert code.encode() not in files
+
+
+def test_paired_anew_a_browser_keeps_its_key(alone: Pages, paired: Paired) -> None:
+    """What it sealed before can still be read; the pairing before is gone. A stranger that names a
+    pairing, and one that was revoked, get keys of their own."""
+    extension, waiting = alone.device.extension, paired.entry("waits")
+    again = {"code": extension.new_code(1), "former": paired.id}
+    now = Paired(post(alone, "pair", again).json())
+    assert now.key == paired.key
+    assert [pairing.id for pairing in extension.pairings()] == [now.id]
+    assert post(alone, "messages", paired.message(waiting)).status_code == 403
+    assert tell(alone, now, waiting, waiting)["arrived"] == ["waits", "waits"]
+    assert alone.device.history.items() == ["heat-1995"]
+    other = {"code": extension.new_code(1), "former": now.id}
+    stranger = Paired(post(alone, "pair", other, "moz-extension://other").json())
+    assert stranger.key != now.key
+    assert len(extension.pairings()) == 2
+    extension.revoke(now.id)
+    fresh = {"code": extension.new_code(1), "former": now.id}
+    assert Paired(post(alone, "pair", fresh).json()).key != now.key
 
 
 def test_guessing_a_code_ends_it(alone: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
