@@ -2,7 +2,7 @@
 // Detect: from the facts of a page to what it is about, and from what was played to what was seen.
 // Pure: it knows no page, no clock and no network.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, beside, nearYear, withoutSite, isSiteName, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, beside, nearYear, nearLength, withoutSite, isSiteName, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
   const HALF = 0.5;
   const LIVE = /^\/(?:[^/]+\/)*(?:live|livestream|live-tv|direct|en-direct)(?:\/|$)/i;
@@ -26,17 +26,23 @@
   // `rank`: how much is to be said for it; what is surer is not given up for what is less so.
   const finished = (found, rank) => ({ rank, year: null, season: null, number: null, ids: {}, length: null, look: false, ...found });
 
+  // The first page of a site, which shows one work among others.
+  const isFront = (facts, work) => /^\/(?:[a-z]{2}(?:-[a-z]{2})?|home|browse|start|index\.\w+)?\/?$/i.test(new URL(facts.address).pathname)
+    && ![facts.title, ...facts.h1].some((one) => plain(one).includes(plain(work.title)));
+
   // Layer one: the page's own data, schema.org.
   function structured(facts, data) {
     const { work } = data;
-    if (!work) return null;
+    if (!work || isFront(facts, work)) return null;
     const texts = [...facts.h1, ...facts.h2, facts.title, clean(facts.og.title), ...beside(facts), address(facts)];
     if (work.kind === "film") {
       const said = saidYear(facts, work.title);
       const near = work.doubtful ? nearYear(facts) : null;
-      const year = said ?? (near && near !== work.year ? null : work.year);
+      // a full date of our days may be that of the page, unless the page says the year in words too
+      const unsaid = work.doubtful === "day" && work.year > 2005 && !text(facts).includes(work.year);
+      const year = said ?? ((near && near !== work.year) || unsaid ? null : work.year);
       const around = [facts.title, ...facts.h1].join(" | ").replaceAll(work.title, "");
-      return { ...work, year, least: EXTRA.test(around) ? 3600 : leastOf(facts), length: work.length ?? data.video?.length ?? null };
+      return { ...work, year, least: EXTRA.test(around) ? 3600 : leastOf(facts), length: work.length ?? lengthOf(data, work.title) ?? nearLength(facts) };
     }
     if (work.kind === "series") {
       const both = texts.map(numbers).find(Boolean);
@@ -46,6 +52,11 @@
     const title = work.title || seriesIn(facts, work.episode);
     return title ? { ...work, title, season: work.season ?? told.season, number: work.number ?? told.number, least: 180 } : null;
   }
+
+  const text = (facts) => [facts.title, ...facts.h1, ...facts.h2, ...facts.above, ...facts.small, facts.about, clean(facts.og.title)].join(" | ");
+
+  // The length of the page's one video, where it is of this name and not a piece beside it.
+  const lengthOf = (data, title) => (data.video && !EXTRA.test(data.video.name) && plain(data.video.name).includes(plain(title)) ? data.video.length : null);
 
   // How long a film is at least: what is shorter may be a piece of it, unless the page calls it a short one.
   const leastOf = (facts) => (isShort(facts) ? 180 : 1200);
@@ -64,8 +75,9 @@
 
   // The series' name, where an episode's data leave it out: what stands before its numbers, or the heading beside it.
   function seriesIn(facts, episode) {
+    const lines = beside(facts), at = lines.findIndex((one) => beforeNumbers(one) === "");
     const candidates = [...facts.h1, withoutSite(facts.title, facts), clean(facts.og.title), ...facts.h2].map(beforeNumbers)
-      .concat(facts.h1, facts.h2).map((one) => withYear(one ?? "")?.title ?? trim(one ?? ""));
+      .concat(facts.h1, facts.h2, at > 0 ? [lines[at - 1]] : []).map((one) => withYear(one ?? "")?.title ?? trim(one ?? ""));
     return candidates.find((one) => one.length > 1 && plain(one) !== plain(episode ?? "")) ?? null;
   }
 
@@ -73,13 +85,14 @@
   function openGraph(facts, data) {
     const type = facts.og.type ?? "", title = clean(facts.og.title);
     if (!/^(?:video\.)?(?:movie|episode|tv_show)/.test(type) || data.elsewhere || !title || EXTRA.test(title) || EXTRA.test(facts.title)) return null;
-    if (PERFORMED.test([facts.title, ...facts.h2, ...facts.small, address(facts)].join(" | "))) return null;
+    const near = beside(facts).join(" | ");
+    if (PERFORMED.test([facts.title, ...facts.h2, near, address(facts)].join(" | ")) || (STAGED.test(near) && !FILM.test(near))) return null;
     const texts = [title, ...facts.h1, ...facts.h2, facts.title, ...beside(facts), address(facts)];
-    const length = seconds(facts.og["video:duration"]) ?? data.video?.length ?? null;
+    const length = seconds(facts.og["video:duration"]) ?? (EXTRA.test(data.video?.name ?? "") ? null : data.video?.length) ?? null;
     if (/movie/.test(type) && !numbers(title)) {
       const said = withYear(withoutSite(title, facts)) ?? { title: withoutSite(title, facts), year: null };
       const year = said.year ?? saidYear(facts, said.title) ?? yearIn(facts.og["video:release_date"]) ?? nearYear(facts);
-      return { title: said.title, year, kind: "film", length, least: leastOf(facts) };
+      return { title: said.title, year, kind: "film", length: length ?? nearLength(facts), least: leastOf(facts) };
     }
     const told = someNumbers(texts);
     if (/tv_show/.test(type) && told.number === null) return null;
@@ -91,11 +104,13 @@
   const CREDIT = /(?<!\p{L})(?:directed by|director|regie|regia|regi|reż|reżyseria|režie|rendezte|yönetmen|réalisé|réalisation|réalisateur|réalisatrice|un film de|un film di|ein film von|a film by|een film van|en film av|um filme de|dirigid[ao]|dirección|direção|instruktør|regissör|ohjaus|режисс[её]р)(?!\p{L})|監督|导演|導演|감독/iu;
   const GENRE = /(?<!\p{L})(?:drama|dramma|drame|thriller|krimi|komödie|comedy|comédie|comedia|commedia|horror|western|romance|animation|science[- ]fiction|sci-fi|film noir|abenteuer|adventure|драма|комедия)(?!\p{L})|드라마|剧情|喜剧|ドラマ/iu;
   // Such a line beside the heading says that this is no film, unless it calls it one.
-  const STAGED = /(?<!\p{L})(?:lecture|vorlesung|webinar|talk ?show|talk|magazin|nachrichten|news|konzert|concert|concierto|oper|opera|opéra|theater|theatre|théâtre|teatro|ballett?|livestream|gottesdienst|full match|podcast|gameplay|kurs|course|tutorial|mitschnitt|aufzeichnung|recording|sitzung|quiz|lesung)(?!\p{L})/iu;
+  const STAGED = /(?<!\p{L})(?:lecture|vorlesung|webinar|talk ?show|talk|magazin|nachrichten|news|actualités|noticias|telegiornale|nyheder|nyheter|uutiset|wiadomości|новости|zprávy|journaal|híradó|konzert|concert|concierto|oper|opera|opéra|theater|theatre|théâtre|teatro|ballett?|livestream|gottesdienst|full match|podcast|gameplay|kurs|course|tutorial|mitschnitt|aufzeichnung|recording|sitzung|quiz|lesung)(?!\p{L})/iu;
   const WHERE = /\/(?:films?|filme|movies?|watch|player|play|stream\w*|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|titles?|feature|documentar\w+|dokus?|ver|voir|guarda|regarder|assistir|ogladaj|izle|abspielen|wiedergabe|spielen|detail|vod)\//i;
   const OF_FILMS = /\/(?:films?|filme|movies?|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|feature|documentar\w+|dokus?)\//i;
   // Sites of these have long videos that are no films.
   const OTHER_SITE = /(?:^|[.-])(?:kurse?|courses?|learn\w*|lernen|academy|akademie|school|schule|uni|mooc|edu|sport\w*|gam(?:es?|ing)|news|radio|podcasts?|church|kirche|gemeinde|stadt|events?|conf\w*|music|musik|concerts?)(?:$|[.-])/i;
+  const MAKER = /(?<!\p{L})(?:a film by|ein film von|un film de|un film di|een film van)(?!\p{L})/iu;
+  const STREAMS = /(?:^|\.)(?:hulu|max|hbomax|paramountplus|peacocktv|tv\.apple|discoveryplus|crunchyroll|mubi|joyn|tvnow|rtl|wowtv|sky\w*|canalplus|viaplay|starz|shudder|criterionchannel|kanopy|stan|britbox|itv|channel4|nowtv|pluto|plex|rakuten|filmin|hotstar|viki|iqiyi|wavve|tving|watcha|tubitv|raiplay|france|rtve|svtplay|nrk|dr|yle|npo|tvp|ceskatelevize|orf|srf|rts|vrt|movistarplus|globoplay|okko|ivi)\.(?:com|tv|de|fr|it|es|se|no|dk|fi|nl|pl|cz|at|ch|be|co\.uk|co|net|ru|com\.au)$/i;
   const PLACE = /vod|videothek|mediathek|stream|tube|(?:^|[.-])tv|play/i;
   const SERIAL = /seri|dizi|anime|drama|season|staffel|saison|temporada|sezon|\/tv\//i;
 
@@ -122,14 +137,14 @@
     const name = withYear(title)?.title ?? title;
     if (!name || ABOUT_ONE.test(name) || (!heading && isSiteName(name, facts))) return null;
     const sure = said && (plain(said.title) === plain(name) || plain(facts.title).includes(plain(name)));
-    const whole = WHOLE.test(facts.title), where = WHERE.test(`${pathname}/`), credited = CREDIT.test(`${near} | ${facts.about}`);
-    const called = /film|movie|kino|cine|flix|reel|screen/i.test(hostname) || facts.names.some((one) => /film|movie|kino|cine|flix|シネマ|映画|电影/i.test(one));
+    const whole = WHOLE.test(facts.title), where = WHERE.test(`${pathname}/`), credited = CREDIT.test(`${near} | ${facts.about} | ${facts.h1.join(" | ")}`);
+    const byMaker = facts.h1.some((one) => MAKER.test(one));
+    const called = /film|movie|kino|cine|flix|reel|screen/i.test(hostname) || STREAMS.test(hostname) || facts.names.some((one) => /film|movie|kino|cine|flix|シネマ|映画|电影/i.test(one));
     const filmed = FILM.test(near) || GENRE.test(near), linked = Object.values(groupedLinks(facts)).some((one) => one.size === 1);
     // a title may hold any word, if enough else says that it is one
     const trusted = sure && (OF_FILMS.test(`${pathname}/`) || called || filmed || credited);
     if (OTHER.test((trusted ? spoken.replaceAll(name, " ") : spoken).replace(WHOLE, " ")) || (STAGED.test(near) && !FILM.test(near))) return null;
-    const year = said?.year ?? nearYear(facts), runs = beside(facts).map((one) => (/\d\s*(?:min|分)/i.test(one) ? seconds(one) : null)).find(Boolean) ?? null;
-    const length = data.video?.length ?? (runs > 2400 ? runs : null);
+    const year = said?.year ?? nearYear(facts), length = data.video?.length ?? nearLength(facts);
     const plainName = sure && !/[\d,:]/.test(name) && name.split(" ").length < 6;
     const told = beside(facts).some((one) => yearIn(one) && /\d\s*(?:min|分|мин)/i.test(one) && !/\d{1,2}[./]\d{1,2}[./]/.test(one));
     const points = 2 * Boolean(sure) + 2 * whole + where + called + filmed + 2 * credited + 2 * linked + (!sure && year !== null) + Boolean(length) + told;
@@ -138,7 +153,7 @@
     if (points < (other ? 4 : 2) || !(signs || (sure && (where || PLACE.test(hostname))) || plainName)) return null;
     return {
       title: trim(name.replace(WHOLE, "").replace(ENDING, "")) || name, year, kind: "film", length,
-      least: isShort(facts) ? 300 : !signs && !where ? 6000 : points > 2 ? 2400 : sure ? 4800 : 3600,
+      least: isShort(facts) ? 300 : byMaker ? 600 : !signs && !where ? 6000 : points > 2 ? 2400 : sure ? 4800 : 3600,
     };
   }
 

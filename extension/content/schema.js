@@ -112,7 +112,7 @@
     const first = kind === "series" ? yearIn(node.startDate) : null;
     const year = (named && !named.rest ? named.year : null) ?? first ?? yearIn(node.dateCreated) ?? released
       ?? yearIn(node.copyrightYear) ?? yearIn(node.datePublished) ?? yearIn(node.startDate) ?? null;
-    const made = { title: own, year, kind, ids: ids(node), length: seconds(node.duration), look: true, doubtful: doubtful(node) };
+    const made = { title: own, year, kind, ids: ids(node), length: seconds(node.duration ?? node.timeRequired), look: true, doubtful: doubtful(node) };
     if (kind !== "episode") return made.title ? made : null;
     const season = whole(node.partOfSeason), show = whole(seriesOf(node) ?? (isNode(season) ? seriesOf(season) : null));
     const series = withYear(text(show)) ?? { title: text(show), year: null };
@@ -126,7 +126,10 @@
   const seriesOf = (node) => node.partOfSeries ?? node.partOfTVSeries;
 
   // The one date there is may be that of the page.
-  const doubtful = (node) => !["dateCreated", "releasedEvent", "copyrightYear", "startDate"].some((name) => node[name]);
+  const doubtful = (node) => {
+    if (["dateCreated", "releasedEvent", "copyrightYear", "startDate"].some((name) => node[name])) return null;
+    return /^\d{4}-\d/.test(String(node.datePublished ?? "")) ? "day" : "year";
+  };
 
   const count = (value) => {
     const found = /\d+/.exec(String(value ?? ""));

@@ -97,8 +97,8 @@
   }
 
   function yearIn(text) {
-    // "2010er" and "1990s" are decades
-    const found = /(?<!\d)(1[89]\d\d|20\d\d)(?!\d|er(?!\p{L})|['’]?s(?!\p{L}))/u.exec(String(text ?? ""));
+    // "2010er", "1990s" and "années 2000" are decades
+    const found = /(?<!\d|(?:années|anni|años|anos|jaren|lata) )(1[89]\d\d|20\d\d)(?!\d|['’]?(?:s|er\p{L}*)(?!\p{L})|-(?:tal|luv|х|ies)|년대|年代)/iu.exec(String(text ?? ""));
     return found ? Number(found[1]) : null;
   }
 
@@ -136,7 +136,13 @@
     "^(?:jahr|year|année|annee|año|anno|ano|rok|год|jaar|år|produktionsjahr|erscheinungsjahr|release year|released|release date|sortie|estreno|uscita|lançamento|制作年|公開年|年份|年代|上映|연도)\\s*[::]?\\s*(?:1[89]\\d\\d|20\\d\\d)",
   );
   // Short lines beside the heading: what it is, when and by whom it was made, how long it is.
-  const beside = (facts) => [...facts.above, ...facts.small].filter((one) => one.length < 80);
+  const beside = (facts) => [...facts.above, ...facts.small].filter((one) => one.length < 80 && !ANOTHER_ONE.test(one));
+  const ANOTHER_ONE = /^(?:up )?(?:next|previous|prev|nächste|vorherige|vorige|weiter|suivant|précédent|siguiente|anterior|próxim|prossim|precedente|volgende|vorige|nästa|föregående|następn|poprzedni|следующ|предыдущ|次の|前の)|→|»/iu;
+
+  // How long it is said to be in such a line, in seconds.
+  function nearLength(facts) {
+    return beside(facts).map((one) => (/\d\s*(?:min|分|мин|분)|\d\s*(?:h|std)\b/iu.test(one) ? seconds(one) : null)).find((one) => one > 2400) ?? null;
+  }
 
   // A year alone in such a line.
   function nearYear(facts) {
@@ -164,7 +170,7 @@
   }
 
   // What is said behind a name: that it is a short film, and whose.
-  const ENDING = /[,:]?\s*(?:an?\s+)?(?:award[- ]winning\s+)?(?:(?:animated |student |\p{L}+\s+)?short(?: film)?(?=$|\s+(?:by|von)|\s*[|([–-])|kurzfilm|court[- ]métrage|cortometrajes?|cortometraggio|curta[- ]metragem|full documentary|documentary)(?:\s+(?:by|von|de|di|par)\s.*)?/iu;
+  const ENDING = /[,:]?\s*(?:an?\s+)?(?:award[- ]winning\s+)?(?:(?:animated |student |\p{L}+\s+)?short(?: film)?(?=$|\s+(?:by|von)|\s*[|([–-])|kurzfilm|court[- ]métrage|cortometrajes?|cortometraggio|curta[- ]metragem|full documentary|documentary|film(?=\s+(?:by|von)\s))(?:\s+(?:by|von|de|di|par)\s.*)?$/iu;
 
   // `loose` are words of scripts without spaces.
   const words = (list, loose = "(?!)") => new RegExp(`(?<![\\p{L}\\d])(?:${list.join("|")})(?![\\p{L}\\d])|${loose}`, "iu");
@@ -231,7 +237,7 @@
   const SHORT = words(["kurzfilm\\w*", "court[- ]métrages?", "courts[- ]métrages", "short films?", "animated shorts?", "cortometrajes?", "cortometraggi\\w*", "curtas?[- ]metragens?", "curta[- ]metragem", "kortfilm\\w*", "korte film", "короткометражн\\p{L}+", "短編映画", "短片", "단편영화"]);
 
   (globalThis.epicrec ??= {}).text = {
-    numbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, seconds, beside, nearYear, withoutSite, isSiteName, ENDING,
+    numbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, seconds, beside, nearYear, nearLength, withoutSite, isSiteName, ENDING,
     EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT,
   };
 })();

@@ -47,6 +47,15 @@ return ExtensionPermissions.add(extension.id, wanted, extension).then(() => true
 """
 
 
+RECORD = """
+window.asked = [];
+Services.obs.addObserver((channel) => {
+  const { loadInfo, URI } = channel.QueryInterface(Ci.nsIHttpChannel);
+  window.asked.push([loadInfo.triggeringPrincipal?.origin ?? "", URI.hostPort]);
+}, "http-on-modify-request");
+"""
+
+
 class Marionette:
     """Firefox's own remote control: one JSON message after another, each with its length."""
 
@@ -137,6 +146,7 @@ def test_a_site_is_allowed_a_film_arrives_and_the_site_is_left(tmp_path: Path) -
         showing(tmp_path / "client") as pages,
         firefox(tmp_path / "profile") as control,
     ):
+        control.run(RECORD, chrome=True)
         name = control.ask("Addon:Install", path=str(EXTENSION), temporary=True)["value"]
         host = control.run(
             "return WebExtensionPolicy.getByID(arguments[0]).mozExtensionHostname", name,
@@ -163,6 +173,8 @@ def test_a_site_is_allowed_a_film_arrives_and_the_site_is_left(tmp_path: Path) -
         control.ask("WebDriver:Navigate", url=f"http://www.{SITE}:{port}/film/heat")
         control.run("watch(0.6)")
         wait_for(lambda: pages.device.history.items() == ["heat-1995"])
+        took = time.time() - control.run("return window.met") / 1000
+        print(f"in the history {took:.2f} s after half was played")
         (site,) = pages.device.extension.sites()
         assert site.name == SITE
         leave = "return browser.runtime.sendMessage({ ask: 'leave', site: arguments[0] })"
@@ -174,3 +186,9 @@ def test_a_site_is_allowed_a_film_arrives_and_the_site_is_left(tmp_path: Path) -
         control.run("watch(0.6)")
         wait_for(lambda: control.run(PLAYED))
         assert pages.device.history.items() == ["heat-1995"]
+        asked: dict[str, set[str]] = {}
+        for who, where in control.run("return window.asked", chrome=True):
+            asked.setdefault(who, set()).add(where)
+        assert asked[f"moz-extension://{host}"] == {f"127.0.0.1:{pages.door.port}"}
+        film_pages = f"www.{SITE}:{port}"
+        assert asked[f"http://{film_pages}"] == {film_pages}, "its pages ask nobody else"
