@@ -2,7 +2,7 @@
 // Detect: from the facts of a page to what it is about, and from what was played to what was seen.
 // Pure: it knows no page, no clock and no network.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, beside, nearYear, nearLength, withoutSite, isSiteName, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
   const HALF = 0.5;
   const LIVE = /^\/(?:[^/]+\/)*(?:live|livestream|live-tv|direct|en-direct)(?:\/|$)/i;
@@ -24,7 +24,9 @@
   }
 
   // `rank`: how much is to be said for it; what is surer is not given up for what is less so.
-  const finished = (found, rank) => ({ rank, year: null, season: null, number: null, ids: {}, length: null, look: false, ...found });
+  const finished = (found, rank) => ({
+    rank, year: null, season: null, number: null, ids: {}, length: null, look: false, ...found, title: found.kind === "film" ? bare(found.title) : found.title,
+  });
 
   // The first page of a site, which shows one work among others.
   const isFront = (facts, work) => /^\/(?:[a-z]{2}(?:-[a-z]{2})?|home|browse|start|index\.\w+)?\/?$/i.test(new URL(facts.address).pathname)
@@ -71,26 +73,27 @@
     return null;
   }
 
-  const address = (facts) => decodeURI(new URL(facts.address).pathname).replaceAll(/[-_/]/g, " ");
+  const address = (facts) => pathOf(facts.address).replaceAll(/[-_/]/g, " ");
 
   // The series' name, where an episode's data leave it out: what stands before its numbers, or the heading beside it.
   function seriesIn(facts, episode) {
     const lines = beside(facts), at = lines.findIndex((one) => beforeNumbers(one) === "");
-    const candidates = [...facts.h1, withoutSite(facts.title, facts), clean(facts.og.title), ...facts.h2].map(beforeNumbers)
+    const candidates = [...facts.h1, withoutSite(facts.title, facts), clean(facts.og.title), ...facts.h2, ...lines].map(beforeNumbers)
       .concat(facts.h1, facts.h2, at > 0 ? [lines[at - 1]] : []).map((one) => withYear(one ?? "")?.title ?? trim(one ?? ""));
     return candidates.find((one) => one.length > 1 && plain(one) !== plain(episode ?? "")) ?? null;
   }
 
+  const BESIDE_FILMS = /\/(?:extras?|bonus|interviews?|trailers?|clips?|making-of|behind-the-scenes|teasers?|news|blog|podcasts?)\//i;
   // Layer two: Open Graph, which counts for what is played.
   function openGraph(facts, data) {
     const type = facts.og.type ?? "", title = clean(facts.og.title);
-    if (!/^(?:video\.)?(?:movie|episode|tv_show)/.test(type) || data.elsewhere || !title || EXTRA.test(title) || EXTRA.test(facts.title)) return null;
+    if (!/^(?:video\.)?(?:movie|episode|tv_show)/.test(type) || data.elsewhere || !title || EXTRA.test(title) || EXTRA.test(facts.title) || BESIDE_FILMS.test(`${new URL(facts.address).pathname}/`)) return null;
     const near = beside(facts).join(" | ");
     if (PERFORMED.test([facts.title, ...facts.h2, near, address(facts)].join(" | ")) || (STAGED.test(near) && !FILM.test(near))) return null;
     const texts = [title, ...facts.h1, ...facts.h2, facts.title, ...beside(facts), address(facts)];
     const length = seconds(facts.og["video:duration"]) ?? (EXTRA.test(data.video?.name ?? "") ? null : data.video?.length) ?? null;
     if (/movie/.test(type) && !numbers(title)) {
-      const said = withYear(withoutSite(title, facts)) ?? { title: withoutSite(title, facts), year: null };
+      const name = headed(withoutSite(title, facts), facts), said = withYear(name) ?? { title: name, year: null };
       const year = said.year ?? saidYear(facts, said.title) ?? yearIn(facts.og["video:release_date"]) ?? nearYear(facts);
       return { title: said.title, year, kind: "film", length: length ?? nearLength(facts), least: leastOf(facts) };
     }
@@ -121,7 +124,8 @@
     const all = `${spoken} | ${address(facts)}`, near = beside(facts).join(" | ");
     if (PERFORMED.test(all) || data.elsewhere || NO_FILM_TYPES.test(facts.og.type ?? "") || EXTRA.test(all) || EXTRA.test(facts.above.join(" | "))) return null;
     const texts = [facts.title, ...facts.h1, ...facts.h2, ...beside(facts)];
-    const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts));
+    const halves = someNumbers(texts);
+    const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts)) ?? (halves.season !== null && halves.number !== null ? halves : null);
     const other = OTHER_SITE.test(hostname);
     const one = both ?? (SERIAL.test(hostname + pathname + facts.title) && !other ? oneNumber([facts.title, ...facts.h1]) : null);
     if (one) {
@@ -129,10 +133,12 @@
       const series = data.video?.series || seriesIn(facts, one.after ?? "");
       return series ? { title: series, kind: "episode", season: one.season, number: one.number, least: both ? 240 : 900 } : null;
     }
-    const heading = facts.h1.find((one) => !facts.names.some((name) => plain(name) === plain(one)));
-    const bare = withoutSite(facts.title, facts), slug = /([a-z\d]+(?:-[a-z\d]+)*)-((?:19|20)\d\d)\/?$/.exec(pathname);
-    const nameless = !heading && !data.video?.name && !facts.pictures[0] && !facts.h2.length && isSiteName(bare, facts);
-    const title = nameless && slug ? `${slug[1].replaceAll("-", " ")} (${slug[2]})` : heading ?? (data.video?.name || facts.pictures[0] || bare);
+    const page = withoutSite(facts.title, facts);
+    const site = [...facts.names, hostname.replace(/^www\./, "").split(".")[0]].map(plain);
+    const heading = facts.h1.find((one) => !site.includes(plain(one))) ?? (site.includes(plain(page)) ? facts.h2[0] : undefined);
+    const slug = /([a-z\d]+(?:-[a-z\d]+)*)-((?:19|20)\d\d)\/?$/.exec(pathname);
+    const nameless = !heading && !data.video?.name && !facts.pictures[0] && !facts.h2.length && isSiteName(page, facts);
+    const title = nameless && slug ? `${slug[1].replaceAll("-", " ")} (${slug[2]})` : heading ?? (data.video?.name || facts.pictures[0] || headed(page, facts));
     const said = withYear(title) ?? withYear(facts.title) ?? withYear(clean(facts.og.title));
     const name = withYear(title)?.title ?? title;
     if (!name || ABOUT_ONE.test(name) || (!heading && isSiteName(name, facts))) return null;

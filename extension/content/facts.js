@@ -53,12 +53,13 @@
       }
       if (![...at.childNodes].some((one) => one.nodeType === 3 && one.data.trim())) continue;
       taken = at;
-      const said = clean(at.textContent).slice(0, 200), before = at.previousElementSibling;
+      const said = clean(spoken(at)).slice(0, 200), before = at.previousElementSibling;
       if (at.matches("dd, td") && before?.matches("dt, th")) found.splice(-1, 1, `${clean(before.textContent)}: ${said}`);
       else if (said) found.push(said);
     }
     return found;
   }
+  const spoken = (node) => [...node.childNodes].map((one) => (one.nodeType === 3 ? one.data : one.nodeName === "BR" ? " · " : spoken(one))).join("");
   const page = (root) => root.ownerDocument ?? root;
   const RELATED = /more|mehr|like|similar|related|recommend|auch|also|weitere|ähnlich|interess|aussi|más|tambi|também|altri|simili|meer|också|podobn|похож|関連|おすすめ|next|nächste|suivant|episoden|episodes|folgen|comment|kommentar/i;
 
@@ -83,9 +84,9 @@
     const site = globalThis.epicrec.sites.find(({ host }) => host.test(new URL(address).hostname));
     const outside = (element) => !element.closest("header, nav, aside, footer, [role=navigation]");
     const heading = [...page.querySelectorAll("h1")].find(outside);
-    const heads = (level) => [...page.querySelectorAll(level)].filter(outside).slice(0, MOST).map((one) => clean(one.textContent)).filter(Boolean);
+    const heads = (level) => [...page.querySelectorAll(level)].filter(outside).slice(0, MOST).map((one) => clean(one.textContent).slice(0, 300)).filter(Boolean);
     return {
-      address, title: clean(page.title), og,
+      address, title: clean(page.title).slice(0, 300), og,
       names: [og.site_name, named["application-name"], ...texts(page, ".logo, .site-title, a[href='/']").filter((one) => one.length < 40)].map(clean).filter(Boolean),
       jsonld: [...page.querySelectorAll("script[type='application/ld+json']")].slice(0, MOST).map((one) => one.textContent.slice(0, 200_000)),
       microdata: microdata(page),

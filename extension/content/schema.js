@@ -2,7 +2,7 @@
 // Schema: what a page says of itself for machines (schema.org as JSON-LD or Microdata).
 (() => {
   const { clean, decode, seconds, withYear, yearIn, someNumbers, plain } = globalThis.epicrec.text;
-  const WORKS = { Movie: "film", TVSeries: "series", TVEpisode: "episode" };
+  const WORKS = { Movie: "film", TVSeries: "series", TVEpisode: "episode", Episode: "episode" };
   // A page of these is about something else, whatever film is named in it.
   const ABOUT_ELSE = new Set([
     "Review", "CriticReview", "UserReview", "Article", "NewsArticle", "BlogPosting", "LiveBlogPosting", "ReportageNewsArticle",
@@ -73,10 +73,10 @@
   function mainWork(found, facts) {
     const { nodes, byId } = found;
     const spoken = new Set(nodes.flatMap((node) => references(node, "itemReviewed", "workPresented", ...(isElse(node) ? ["about", "mentions"] : []))));
-    let works = nodes.filter((node) => types(node).some((type) => type in WORKS) && !spoken.has(node["@id"]));
+    let works = nodes.filter((node) => types(node).some((type) => type in WORKS) && !spoken.has(node["@id"]) && !isHeard(node));
     if (nodes.some((node) => isElse(node) && !types(node).some((type) => type in WORKS))) return null;
     // an episode may stand beside its series; a film beside others is one of a list
-    const films = works.filter((node) => isOf(node, "Movie")), episodes = works.filter((node) => isOf(node, "TVEpisode"));
+    const films = works.filter((node) => isOf(node, "Movie")), episodes = works.filter((node) => isOf(node, "TVEpisode", "Episode"));
     if (!films.length && episodes.length === 1) works = episodes;
     const names = new Set(works.map((node) => text(node.name)));
     if (names.size > 1) {
@@ -92,6 +92,9 @@
     const head = plain(facts.h1[0] ?? ""), named = (one) => plain(text(one.name));
     return head !== "" && !head.includes(named(node)) && nodes.some((one) => isOf(one, ...NO_FILM) && named(one) === head);
   }
+
+  // An episode of what is only heard.
+  const isHeard = (node) => list(seriesOf(node)).some((one) => isNode(one) && types(one).some((type) => /Podcast|Radio/.test(type)));
 
   const isElse = (node) => types(node).some((type) => ABOUT_ELSE.has(type));
 

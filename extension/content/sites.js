@@ -3,7 +3,7 @@
 // `read` makes of their texts what the page is about, null for "nothing here"; undefined leaves the
 // page to what every page is asked.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, seconds, beside, nearYear, withoutSite, ENDING, EXTRA, OTHER, ABOUT_ONE, WHOLE, FILM, SHORT } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, nearYear, withoutSite, ENDING, EXTRA, OTHER, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
   const { idsIn } = globalThis.epicrec.schema;
   const path = (facts) => new URL(facts.address).pathname;
@@ -95,7 +95,7 @@
     const suffix = page.includes(title) ? page.slice(page.indexOf(title) + title.length) : "";
     if (data.work) return undefined;
     const kinds = [...above, ...lines, suffix, facts.og.site_name ?? "", clean(facts.title).split("|").at(-1)].join(" | ");
-    if (!title || EXTRA.test(title) || EXTRA.test(suffix) || EXTRA.test(above.join(" | ")) || /\/live/.test(where) || NOT_THERE.test(kinds) || DAY.test(title)
+    if (!title || EXTRA.test(title) || EXTRA.test(suffix) || EXTRA.test(above.join(" | ")) || /\/live/.test(where) || NOT_THERE.test(kinds) || DAY.test(title) || ABOUT_ONE.test(title)
       || /\/(?:nachrichten|politik|sport|magazine?|shows|comedy|concert|arte-concert|talk)\//.test(where)) return null;
     const texts = [title, ...facts.h2, ...above, ...lines, page, clean(facts.og.title)];
     const serial = /(?:^|\| )s[eé]ri/i.test(kinds) || /\/(?:serien|series)\//.test(where) || COUNTED.test(title) || /^(?:tatort|polizeiruf 110)$/i.test(above.at(-1) ?? "");
@@ -169,8 +169,10 @@
   const GOES_ON = /^(?:no\. of (?:seasons|episodes|series)|seasons?|episodes?|number of|episoden|folgen|staffeln|nb\. (?:de saisons|d['’]épisodes)|saisons|épisodes|stagioni|puntate|episodi|temporadas|episodios|capítulos|episódios|n\.º|afleveringen|seizoenen|avsnitt|säsonger|sæsoner|sesonger|afsnit|sezon\p{L}*|odcink\p{L}*|liczba odcinków|počet|řad|évadok|epizód\p{L}*|bölüm\p{L}*|kaudet|jaksot|сезон\p{L}*|сери\p{L}*|число|эпизод\p{L}*|シーズン数|話数|回数|集数|集數|季数|회수|횟수|επεισόδια|עונות|פרקים|عدد|فصل)/iu;
   const IS_FILM = /(?<!\p{L})(?:is|was|ist|war|est|è|es|é|ha sido|was een|is een|är|er|jest|je|on|és)\s[^.]{0,80}?(?:film|movie|película|filme|pel·lícula|elokuva)(?!\p{L})(?! (?:director|actor|actress|producer|critic|score|festival|studio|series|franchise|editor|composer|company|award))/iu;
 
+  const NO_NAMESPACE = /\/wiki\/[^/]*(?:talk|diskussion|discussion|discusi|discussione|overleg|обсуждение|ノート|spe[cz]ial|category|kategori|catégorie|categor|datei|file|user|benutzer|wikipedia|portal|template|vorlage|help|hilfe)[^/]*:/i;
   function wikipedia(facts, { heading, body, description, categories, box, rows, first, wikidata, other }) {
-    if (!/(?:^|\s)ns-0(?:\s|$)/.test(body[0] ?? "") || other.length) return null;
+    const space = /(?:^|\s)ns-(\d+)/.exec(body[0] ?? "")?.[1];
+    if ((space ? space !== "0" : NO_NAMESPACE.test(pathOf(facts.address))) || other.length) return null;
     const name = clean(heading[0]), bracketed = IN_TITLE.exec(name), bracket = bracketed?.[2] ?? "";
     const about = clean(description[0]), start = clean(first[0]);
     if (!name || NO_ARTICLE.test(bracket) || /^(?:list of|liste|lista|elenco|anexo:|seznam|список|一覧)|一覧$|(?:season|series|staffel|saison|temporada|stagione|sezon|сезон)\s*\d+$/iu.test(name)) return null;
@@ -206,7 +208,8 @@
     { host: /(?:^|\.)letterboxd\.com$/, read: letterboxd,
       marks: { heading: "h1.primaryname, #content h1", links: "@a[data-track-action]", year: ".releasedate, .metadata", review: ".headline-2 a" } },
     { host: /(?:^|\.)wikipedia\.org$/, read: wikipedia,
-      marks: { heading: "#firstHeading", body: "%body", description: ".shortdescription", categories: "#catlinks li", box: "%[class*='infobox']", rows: "[class*='infobox'] tr",
+      marks: { heading: "#firstHeading, h1", body: "%body", description: ".shortdescription", categories: "#catlinks li, .catlinks li, #catlinks a", box: "%[class*='infobox']",
+               rows: "[class*='infobox'] tr, .sinottico tr, .mw-parser-output > table:first-of-type tr",
                first: ".mw-parser-output p", wikidata: "@#t-wikibase a", other: "#disambigbox, .dmbox-disambig, #Begriffsklärung, .disambigbox, .bandeau-homonymie, .ambox-disambig" } },
   ];
 })();

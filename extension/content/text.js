@@ -5,12 +5,14 @@
     "(?:season|series|staffel|saison|temporada|stagione|seizoen|säsong|sæson|sesong|kausi|sezon(?:ul)?|" +
     "évad|сезон|シーズン|시즌)";
   const EPISODE =
-    "(?:episode|episodio|episódio|épisode|episodul|[eé]p\\.?|folge|flg\\.?|capítulo|cap\\.|aflevering|avsnitt|afsnit|jakso|" +
+    "(?:episode|episodio|episódio|épisode|episodul|[eé]p\\.?|folge|flg\\.?|cap[ií]tulo|cap\\.|aflevering|avsnitt|afsnit|jakso|" +
     "odcinek|odc\\.?|bölüm|rész|díl|серия|эпизод|серія|выпуск)";
   const GAP = "[^\\p{L}\\d]{0,5}";
   const made = (...parts) => new RegExp(parts.join(""), "iu");
   const BOTH = [
     made("(?<![\\p{L}\\d])[ST]\\.?\\s?(?<s>\\d{1,2})\\s*[-:.,·/| ]*\\s*[EÉF](?:p\\.?)?\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])"),
+    made("(?<![\\p{L}\\d])[STKΚ](?<s>\\d{1,2})\\s?:\\s?[AJOBΕ]\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])"),
+    made("(?<![\\p{L}\\d])T(?<s>\\d{1,2})\\s*[-:.,·/| ]*\\s*C(?:ap\\.?)?\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])"),
     made("(?<![\\p{L}\\d])(?<s>\\d{1,2})x(?<e>\\d{2,3})(?![\\p{L}\\d])"),
     made(SEASON, "\\s*(?<s>\\d{1,2})(?!\\d)", GAP, EPISODE, "\\s*(?<e>\\d{1,4})(?!\\d)"),
     made(EPISODE, "\\s*(?<e>\\d{1,4})(?!\\d)", GAP, SEASON, "\\s*(?<s>\\d{1,2})(?!\\d)"),
@@ -114,6 +116,16 @@
         : named(all) || all);
   }
 
+  // The path of an address in letters; as it stands where it cannot be read.
+  function pathOf(address) {
+    const { pathname } = new URL(address);
+    try {
+      return decodeURI(pathname);
+    } catch {
+      return pathname;
+    }
+  }
+
   // Seconds of "PT2H16M", "1h 58min", "113 Min." or "143分"; null where there are none.
   function seconds(text) {
     const said = clean(String(text ?? ""));
@@ -158,7 +170,8 @@
   // A title of a page without the name of its site.
   function withoutSite(title, facts) {
     const isSite = (part) => isSiteName(part, facts);
-    const parts = clean(title).split(/(\s+[-–—|•·»:]\s+|\s*[|•»]\s*)/);
+    const parts = clean(title).split(/(\s+[-–—|•·»:]\s+|\s*[|•»]\s*)/), first = /^(.*?):\s+(?=\S)/.exec(parts[0]);
+    if (first && isSite(first[1])) parts[0] = parts[0].slice(first[0].length);
     while (parts.length > 2 && isSite(parts.at(-1))) parts.splice(-2);
     while (parts.length > 2 && isSite(parts[0])) parts.splice(0, 2);
     const heading = facts.h1[0];
@@ -167,6 +180,29 @@
     const bare = parts.join("");
     if (verb.test(bare) && heading && plain(heading) === plain(bare.replace(verb, ""))) return trim(heading);
     return trim(bare.replace(/^(?:watch|stream|regarder|ver)\s+(?=.*\b(?:online|free|full|stream|gratis|hd)\b)/i, "").replace(/\s*\b(?:online (?:anschauen|ansehen|stream\w*)|stream\w* online|hier anschauen|watch online)\b.*$/i, ""));
+  }
+
+  const SAID_OF_IT = "free with ads|with ads|mit werbung|con anuncios|u?hd|full hd|4k(?: (?:restoration|restored|remaster\\p{L}*))?|omu|omeu|ov|omd|df|ova|vf|vo(?:st\\p{L}*)?|deutsch|german|english|subbed|dubbed|sub\\p{L}* \\p{L}+|uncut|unrated|fsk ?\\d+|online|stream\\p{L}*|gratis|kostenlos|free|signed|(?:mit )?(?:audiodeskription|untertiteln?|gebärdensprache)|hörfassung|klare sprache|audio[- ]described|audio description" +
+    "|(?:the )?(?:director['’]?s?|extended|final|theatrical|ultimate|special|unrated|collector['’]?s?|anniversary|restored|remastered|\\d+th anniversary)(?: \\p{L}+)? (?:cut|edition|version)|(?:digitally )?(?:restored|remastered|restoration)|(?:\\p{L}+)?restaurierte fassung|restauriert|langfassung|kinofassung|director['’]?s cut|extended|versione (?:restaurata|integrale)|restaurato|version (?:restaurée|longue|intégrale)|versión (?:restaurada|extendida)|montaje del director";
+  const BEHIND = made("\\s*(?:[([]\\s*(?:", SAID_OF_IT, ")(?:[,/;·|]? ?(?:", SAID_OF_IT, "))*\\s*[)\\]]|\\s[-–—:|·]\\s*(?:", SAID_OF_IT, "))\\s*$");
+  // A film's title without what is said of this edition or recording of it.
+  function bare(title) {
+    const cut = title.replace(BEHIND, "");
+    return cut === title || !cut ? title : bare(cut);
+  }
+
+  const AROUND = new Set(("watch stream streamen streaming voir regarder ver assistir guarda guardare oglądaj izle смотреть see play online free gratis kostenlos full movie film filme films "
+    + "complet completo completa hd vf vostfr en in at on auf bei jetzt hier now here ansehen anschauen legal").split(" "));
+  const isAround = (text) => text.toLowerCase().split(/[^\p{L}\d]+/u).every((word) => !word || AROUND.has(word));
+  // The heading, where a title is the heading and words around it ("Watch … online").
+  function headed(title, facts) {
+    for (const head of [...facts.h1, ...facts.h2]) {
+      const at = head.length > 1 ? title.toLowerCase().indexOf(head.toLowerCase()) : -1;
+      if (at < 0) continue;
+      const rest = [title.slice(0, at), title.slice(at + head.length)].map(trim);
+      if (rest.some(Boolean) && rest.every((one) => isAround(one) || isSiteName(one, facts))) return head;
+    }
+    return title;
   }
 
   // What is said behind a name: that it is a short film, and whose.
@@ -183,7 +219,7 @@
     "(?:the )?first \\w+ minutes", "(?:die )?ersten \\w+ minuten", "premières minutes", "primi minuti", "primeros minutos",
     "трейлер\\p{L}*", "тизер", "fragman", "zwiastun", "előzetes", "upoutávka", "ukázka", "anteprima", "extracto", "estratto", "fragment", "fragmento", "urywek",
     "entrevistas?", "intervista", "entretien", "intervju", "wywiad", "rozhovor", "интервью", "hinter der kamera", "dietro le quinte", "detrás de (?:las )?cámaras", "за кадром",
-    "outtake", "gag reel", "escenas eliminadas", "scene eliminate", "geschnittene szenen", "audiokommentar",
+    "gespräch mit", "im gespräch", "filmgespräch", "conversation with", "q ?(?:&|and|und) ?a", "gag reel", "escenas eliminadas", "scene eliminate", "geschnittene szenen", "audiokommentar",
   ], "予告|预告|預告|예고편|티저|メイキング|花絮|片段|インタビュー|采访|인터뷰");
   // What is called like a film and is none; only asked where nothing but words tells.
   const OTHER = words([
@@ -237,7 +273,7 @@
   const SHORT = words(["kurzfilm\\w*", "court[- ]métrages?", "courts[- ]métrages", "short films?", "animated shorts?", "cortometrajes?", "cortometraggi\\w*", "curtas?[- ]metragens?", "curta[- ]metragem", "kortfilm\\w*", "korte film", "короткометражн\\p{L}+", "短編映画", "短片", "단편영화"]);
 
   (globalThis.epicrec ??= {}).text = {
-    numbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, seconds, beside, nearYear, nearLength, withoutSite, isSiteName, ENDING,
+    numbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ENDING,
     EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT,
   };
 })();
