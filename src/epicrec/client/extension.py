@@ -257,7 +257,8 @@ def _viewing(entry: Mapping[str, Any]) -> Viewing | None:
         imdb_id=imdb if re.fullmatch(r"tt\d{7,10}", imdb) else None,
         tmdb_id=tmdb if re.fullmatch(r"\d{1,10}", tmdb) else None,
         watched_at=_moment(entry.get("when")),
-        kind=FILM if kind == FILM else SERIES,
+        film=kind == FILM,
+        series="" if kind == FILM else title[:300],
     )  # fmt: skip
 
 

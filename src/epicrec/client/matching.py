@@ -210,10 +210,7 @@ class Matcher:
     def _match_viewing(self, viewing: Viewing) -> Match:
         said = read_title(viewing.title)
         if said.kind is Kind.NOT_A_FILM and viewing.year is None and not viewing.series:
-            return replace(
-                _NOTHING, why="named as something else", evidence=viewing.evidence,
-                title=viewing.title,
-            )  # fmt: skip
+            return _another(viewing, "named as something else")
         year = viewing.year or said.year
         reading = Reading(said.title, year, said.kind, (*said.alternatives, viewing.title))
         # a list of films and episodes names a series in front of an episode only
@@ -225,10 +222,8 @@ class Matcher:
             )
         )  # fmt: skip
         missed = found.status in (Status.NOT_IN_CATALOGUE, Status.SUGGESTED)
-        if not missed or not (viewing.series or viewing.maybe_episode):
+        if not missed or viewing.series or not viewing.maybe_episode:
             return found
-        if viewing.series:
-            return found if any(self._is_series) else _another(viewing, "a series")
         # the whole title was tried first: "Dune: Part Two" is a film
         in_season = _SEASON.search(viewing.title[:MAX_TITLE]) or viewing.title.count(":") >= 2
         of = self._series_of(viewing, bool(in_season))
@@ -275,7 +270,7 @@ class Matcher:
         for reading in named.readings:
             exact = self._exact(named, reading)
             if exact:
-                shared = not reading.year and not named.series and _is_shared(reading.title)
+                shared = not (reading.year or named.series) and normalise(reading.title) in _SHARED
                 if len(exact) == 1 and named.sure and not shared:
                     confidence = 0.99 if reading.year == self._years[exact[0]] else 0.9
                     return self._found(blank, exact, confidence, f"its title on {named.where}")
@@ -383,11 +378,6 @@ class Matcher:
             found, status=Status.MATCHED, why="you said so", item_id=answer, candidates=(answer,),
             confidence=1.0,
         )  # fmt: skip
-
-
-def _is_shared(title: str) -> bool:
-    """Several well-known films have this title."""
-    return normalise(title) in _SHARED
 
 
 _NOTHING = Match(Status.NOT_A_FILM, "not a page about a film", Evidence.LOOKED_UP)
