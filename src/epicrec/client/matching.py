@@ -214,13 +214,11 @@ class Matcher:
         year = viewing.year or said.year
         reading = Reading(said.title, year, said.kind, (*said.alternatives, viewing.title))
         # a list of films and episodes names a series in front of an episode only
-        series = True if viewing.series else False if viewing.maybe_episode or viewing.film else None
-        found = self._cached(
-            _Named(
-                (reading,), viewing.evidence, True, viewing.source, viewing.imdb_id,
-                viewing.tmdb_id, series,
-            )
-        )  # fmt: skip
+        sorted_out = viewing.series or viewing.maybe_episode or viewing.film
+        found = self._cached(_Named(
+            (reading,), viewing.evidence, True, viewing.source, viewing.imdb_id, viewing.tmdb_id,
+            bool(viewing.series) if sorted_out else None,
+        ))  # fmt: skip
         missed = found.status in (Status.NOT_IN_CATALOGUE, Status.SUGGESTED)
         if not missed or viewing.series or not viewing.maybe_episode:
             return found
