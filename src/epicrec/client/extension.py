@@ -23,8 +23,8 @@ from epicrec.client.history import History, now
 from epicrec.client.reading import Reading
 from epicrec.client.sealing import SealedKey
 from epicrec.client.sources import Evidence, Viewing
+from epicrec.client.sources.records import FILM, SERIES
 from epicrec.client.store import Store
-from epicrec.client.work import FILM, SERIES
 
 SOURCE = "extension"
 ABOUT = "browser extension"
