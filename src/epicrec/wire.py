@@ -134,6 +134,13 @@ class User(Message):
     Comment: Remark = ""
 
 
+class UserPatch(Message):
+    """What is null stays as it is."""
+
+    Labels: Extras = None
+    Comment: Remark | None = None
+
+
 class Feedback(Message):
     FeedbackType: Kind
     UserId: Id

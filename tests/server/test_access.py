@@ -37,7 +37,7 @@ def call(client: Client, method: str, path: str, victim: str) -> int:
         body = [row]
     elif path.endswith("/release"):
         body = released([FILM])
-    elif path in ("/api/items", "/api/users") or path == "/api/session/recommend":
+    elif path in ("/api/items", "/api/users") or path.startswith("/api/session/recommend"):
         body = []
     elif path == "/api/item":
         body = {"ItemId": "x"}
@@ -55,7 +55,10 @@ OPEN = {
 }  # fmt: skip
 FOR_CLIENTS = {
     ("GET", "/api/items"), ("GET", "/api/item/{item_id}"), ("POST", "/api/session/recommend"),
-    ("GET", "/api/item/{item_id}/neighbors"),
+    ("GET", "/api/item/{item_id}/neighbors"), ("GET", "/api/popular"), ("GET", "/api/latest"),
+    ("GET", "/api/popular/{category}"), ("GET", "/api/latest/{category}"),
+    ("GET", "/api/item/{item_id}/neighbors/{category}"),
+    ("POST", "/api/session/recommend/{category}"),
 }  # fmt: skip
 
 

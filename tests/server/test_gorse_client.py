@@ -74,6 +74,55 @@ def test_a_shop_that_used_gorse_goes_on_with_us(tls: Running, trust: Path) -> No
     assert error.value.status_code == 404
 
 
+def test_what_gorsejs_calls_beyond_that(tls: Running) -> None:
+    """gorsejs 0.4.8 leaves the category empty where none is meant: the path ends with a slash."""
+    admin = tls.admin
+    for at in range(3):
+        item = {"ItemId": f"js-{at}", "Timestamp": f"210{at}-01-01T00:00:00Z", "Comment": "x"}
+        admin.post("/api/item", json=item)
+    assert [row["Id"] for row in admin.get("/api/latest/", params={"n": 2}).json()] == [
+        "js-2", "js-1",
+    ]  # fmt: skip
+    for method in ("PUT", "DELETE"):
+        path = "/api/item/js-0/category/Noir%2FCrime"
+        assert admin.request(method, path).json() == {"RowAffected": 1}
+        assert admin.request(method, path).json() == {"RowAffected": 0}
+        inside = admin.get("/api/item/js-0").json()["Categories"]
+        assert inside == (["Noir/Crime"] if method == "PUT" else [])
+        latest = [row["Id"] for row in admin.get("/api/latest/Noir%2FCrime").json()]
+        assert latest == (["js-0"] if method == "PUT" else [])
+    assert admin.put("/api/item/nothing/category/x").status_code == 404
+    admin.post("/api/user", json={"UserId": "jane", "Labels": ["a"], "Comment": "c"})
+    assert admin.patch("/api/user/jane", json={"Labels": ["b"]}).json() == {"RowAffected": 1}
+    assert admin.get("/api/user/jane").json() == {
+        "UserId": "jane", "Labels": ["b"], "Comment": "c",
+    }  # fmt: skip
+    assert admin.patch("/api/user/nobody", json={"Comment": "x"}).status_code == 404
+    rows = [
+        {"FeedbackType": kind, "UserId": user, "ItemId": "js-1"}
+        for kind, user in (("like", "jane"), ("read", "jane"), ("like", "joe"))
+    ]
+    admin.put("/api/feedback", json=rows)
+    assert len(admin.get("/api/item/js-1/feedback").json()) == 3
+    assert len(admin.get("/api/item/js-1/feedback/like").json()) == 2
+    tls.admin.train()
+    popular = [row["Id"] for row in admin.get("/api/popular/", params={"n": 20}).json()]
+    assert "js-1" in popular
+    assert admin.get("/api/recommend/somebody new/", params={"n": 20}).json() == popular
+    drama = admin.get("/api/popular/Drama").json()
+    assert {"Drama"} <= set(admin.get(f"/api/item/{drama[0]['Id']}").json()["Categories"])
+    near = admin.get("/api/item/js-1/neighbors/Drama").json()
+    every = {row["Id"] for row in admin.get("/api/item/js-1/neighbors/", params={"n": 1000}).json()}
+    assert near
+    assert {row["Id"] for row in near} < every
+    body = [{"FeedbackType": "like", "UserId": "x", "ItemId": "js-1"}]
+    session = admin.post("/api/session/recommend/Drama", json=body).json()
+    assert {"Drama"} <= set(admin.get(f"/api/item/{session[0]['Id']}").json()["Categories"])
+    refused = admin.get("/api/user/jane/neighbors")
+    assert refused.status_code == 501
+    assert "compared" in refused.json()["detail"]
+
+
 def test_a_device_uses_it_with_its_own_key(tls: Running, trust: Path) -> None:
     del trust
     device = tls.register()

@@ -134,6 +134,9 @@ def serve(
     http: Annotated[
         bool, typer.Option("--http", help="Plain HTTP instead of TLS, on loopback only.")
     ] = False,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that answer; several need PostgreSQL.")
+    ] = None,
     train_from: Annotated[
         str | None, typer.Option(help="Publish an item model from this rating set, or 'store'.")
     ] = None,
@@ -162,7 +165,7 @@ def serve(
     result = run(
         config, check=check, backup=backup, restore=restore, purge=purge, data=data,
         database=database, catalogue=catalogue, host=host, port=port, http=http or None,
-        train_from=train_from, role=role,
+        workers=workers, train_from=train_from, role=role,
     )  # fmt: skip
     show(result, as_json, lambda: print_figures(result))
 

@@ -54,6 +54,11 @@ class Callers:
             secret: user for secret, user in self._users.items() if user.key not in user_keys
         }
 
+    def look_again(self) -> None:
+        """Somebody was deleted elsewhere: everybody is looked up once more."""
+        self._forgotten += 1
+        self._users.clear()
+
 
 def admin_key(settings: Settings) -> str:
     """The admin's key: the one set, else the one in `admin.key`, made when it is missing."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from epicrec.disk import locked
 from epicrec.errors import InputError
 from epicrec.server.rights import close_folder
 from epicrec.server.settings import STORE, Settings
@@ -15,6 +20,8 @@ if TYPE_CHECKING:
     import uvicorn
 
 _GRACE = 10  # seconds for requests under way when the server is told to stop
+_HEALTHY = 60  # seconds until a worker that says nothing is replaced
+_FIRST_HANDED_OVER = 3  # the file descriptor at which systemd's begin
 
 
 def serve(
@@ -54,7 +61,6 @@ def run(settings: Settings) -> None:
     from epicrec.server.logs import start_logging
 
     start_logging()
-    server = make_server(settings)
     scheme = "http" if settings.http else "https"
     print(f"epicrec serves {scheme}://{settings.host}:{settings.port}", file=sys.stderr)
     if not settings.admin_key:
@@ -72,7 +78,16 @@ def run(settings: Settings) -> None:
         print(f"it is the {settings.role}; its signing key is {own}", file=sys.stderr)
     if not settings.http and not settings.certificate:
         print(f"clients trust {settings.folder / 'tls' / 'ca.pem'}", file=sys.stderr)
-    server.run()
+    with _alone(settings):
+        listening = _listening(settings)
+        if settings.workers > 1:
+            from epicrec.server.workers import run_workers
+
+            run_workers(settings, config_of(settings, "epicrec.server.workers:app"), listening)
+        else:
+            if hasattr(signal, "SIGHUP"):  # certificates are looked at anyway
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            make_server(settings).run([listening])
 
 
 def make_server(settings: Settings) -> uvicorn.Server:
@@ -83,25 +98,65 @@ def make_server(settings: Settings) -> uvicorn.Server:
     from epicrec.server.logs import silence_access_log
 
     silence_access_log()
-    certificate, key = _certificate(settings)
+    return uvicorn.Server(config_of(settings, create_app(settings)))
 
-    return uvicorn.Server(
-        uvicorn.Config(
-            create_app(settings),
-            host=settings.host,
-            port=settings.port,
-            http="epicrec.server.api.connections:Connection",
-            ssl_certfile=certificate,
-            ssl_keyfile=key,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=bool(settings.forwarded_from),
-            forwarded_allow_ips=settings.forwarded_from or None,
-            timeout_graceful_shutdown=_GRACE,
-            ws="none",
-        )
+
+def config_of(settings: Settings, app: Any) -> uvicorn.Config:
+    """uvicorn's configuration for an application, or for the name of what makes it."""
+    import uvicorn
+
+    from epicrec.server.tls import reloading_context
+
+    certificate, key = _certificate(settings)
+    return uvicorn.Config(
+        app,
+        factory=isinstance(app, str),
+        host=settings.host,
+        port=settings.port,
+        http="epicrec.server.api.connections:Connection",
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        ssl_context_factory=reloading_context if certificate else None,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.forwarded_from),
+        forwarded_allow_ips=settings.forwarded_from or None,
+        timeout_graceful_shutdown=_GRACE,
+        timeout_worker_healthcheck=_HEALTHY,
+        workers=settings.workers,
+        ws="none",
     )
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """Of two servers on one SQLite folder each would serve what it remembers of the other's."""
+    if not settings.database_url.startswith("sqlite"):
+        yield
+        return
+    close_folder(settings.folder)
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(settings.folder / "server.lock", wait=False))
+        except BlockingIOError:
+            raise InputError(
+                f"another server works in {settings.folder}; stop it first, give this one another "
+                "folder (data), or use PostgreSQL (database), which many can share"
+            ) from None
+        yield
+
+
+def _listening(settings: Settings) -> socket.socket:
+    """The socket that systemd hands over, which stays open while we restart, or one of our own."""
+    if os.environ.get("LISTEN_PID") == str(os.getpid()) and os.environ.get("LISTEN_FDS", "0") > "0":
+        return socket.socket(fileno=_FIRST_HANDED_OVER)
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        where = f"{settings.host}, port {settings.port}"
+        raise InputError(f"cannot listen on {where}: {error.strerror}; set another") from error
 
 
 def _check(settings: Settings) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -32,7 +34,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         for standard in (ProcessCollector, PlatformCollector, GCCollector):
             standard(registry=self.registry)
-        self.registry.register(_Gauges(gauges))
+        self._gauges = _Gauges(gauges)
+        self.registry.register(self._gauges)
         self._requests = self._counter("requests", "Answers", "method", "route", "status")
         self._seconds = Histogram(
             "epicrec_request_seconds", "How long answers took", ["route"], buckets=BOUNDS,
@@ -48,7 +51,12 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        return generate_latest(self.registry)
+        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+            return generate_latest(self.registry)
+        together = CollectorRegistry()  # what all workers have counted, and how things are here
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        together.register(self._gauges)
+        return generate_latest(together)
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
         return Counter(f"epicrec_{name}", about, labels, registry=self.registry)

@@ -16,7 +16,7 @@ from epicrec.server.store.database import Database, revision
 from epicrec.server.store.people import Known
 from epicrec.server.training import lists as trained
 from epicrec.server.training.lists import Lists, Ranked
-from epicrec.server.training.publish import published_file
+from epicrec.server.training.publish import published, published_file
 from epicrec.server.training.scored import Scored
 
 
@@ -51,10 +51,12 @@ class Ranking:
             self.lists, stale = found
             self._stale = stale | self._changed
 
-    async def recommend(self, user: Known, n: int, offset: int, category: str) -> Ranked:
+    async def recommend(self, user: Known | None, n: int, offset: int, category: str) -> Ranked:
         """From the list on disk where it is up to date, else from what the user released by now."""
         if self.lists is None:
             return []
+        if user is None:
+            return await run_in_threadpool(self.lists.popular, n, offset, category)
         if isinstance(self.lists, Lists) and user.key not in self._stale:
             row = self.lists.row_of(user.key)
             if row is not None:
@@ -74,6 +76,18 @@ class Ranking:
         """Recommend an item no more, or again, without waiting for the next training."""
         if self.lists is not None:
             self.lists.show_item(item_id, shown)
+
+    def show_only(self, item_keys: set[int]) -> None:
+        """The items that may be recommended now, as another process has left them."""
+        if self.lists is not None:
+            self.lists.show_only(item_keys)
+
+    def newest(self) -> int | None:
+        """The number of what is to be opened: of the training, or of the published model."""
+        if self._model_alone:
+            info = published(self._settings)
+            return None if info is None else info.Version
+        return trained.current(self._models)
 
     async def forget(self, user_keys: set[int]) -> None:
         """Overwrite what the trainings on disk hold about these users."""
@@ -113,7 +127,5 @@ class Ranking:
         if gone:  # deleted while the training ran
             trained.scrub(self._models, sorted(gone))
             trained.seal(self._models)
-        shown = {key for key, _, _ in catalogue.visible(connection)}
-        keys = opened.arrays["item_keys"].tolist()
-        opened.gone = {at for at, key in enumerate(keys) if key not in shown}
+        opened.show_only({key for key, _, _ in catalogue.visible(connection)})
         return opened, set(people.changed_since(connection, opened.meta["revision"]))

@@ -11,8 +11,9 @@ from epicrec.errors import InputError
 _FOLDER, _FILE = 0o700, 0o600
 _KEPT = (
     "admin.key", "collective.key", "common", "epicrec.sqlite", "epicrec.sqlite-shm",
-    "epicrec.sqlite-wal", "ledger.jsonl", "models", "publish.json", "publish.lock", "published",
-    "tls", "train.json", "train.lock",
+    "epicrec.sqlite-wal", "housekeeping.lock", "ledger.jsonl", "metrics", "models",
+    "publish.json", "publish.lock", "published",
+    "server.lock", "tls", "train.json", "train.lock",
 )  # fmt: skip
 """What a server's data folder holds; other things in it are not ours to touch."""
 

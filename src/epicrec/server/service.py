@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine, Iterable
+from contextlib import ExitStack
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from threadpoolctl import threadpool_limits
 
 from epicrec.data.datasets import load_catalogue
+from epicrec.disk import locked
 from epicrec.errors import InputError
 from epicrec.server.api.limits import Limit
 from epicrec.server.collective import Part
@@ -21,7 +23,7 @@ from epicrec.server.ranking import Ranking
 from epicrec.server.rights import close_folder
 from epicrec.server.settings import Settings
 from epicrec.server.store import catalogue, people, releases
-from epicrec.server.store.database import Database
+from epicrec.server.store.database import CATALOGUE, CHANGES, DELETIONS, Database, revisions
 from epicrec.server.training import ledger
 from epicrec.server.training.job import Job, Status
 from epicrec.server.training.lists import Lists, seal
@@ -30,6 +32,7 @@ from epicrec.server.training.publish import keep_promises, published, published_
 _TICK = 60.0
 _DAY = 86_400
 _COUNT_EVERY = 3_600
+_LOOK_EVERY = 1.0
 
 
 class Service:
@@ -57,6 +60,9 @@ class Service:
         self._counted: dict[str, int] = {}  # rows of the tables when they were last counted
         self._blas: threadpool_limits | None = None
         self._deleted = False  # since the database was last brought to the disk as a whole
+        self._seen: dict[int, int] = {}  # the revisions that this process knows of
+        self._opened: int | None = None
+        self._held, self._keeps = ExitStack(), False
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # ---- life -----------------------------------------------------------------------------
@@ -65,8 +71,17 @@ class Service:
         self._blas = threadpool_limits(1, "blas")  # answers share the processors with each other
         await run_in_threadpool(self.prepare)
         self.database.start()
+        self._seen = await self.database.read(revisions)
+        self._opened = self.ranking.newest()
         await self.ranking.open()
         await run_in_threadpool(self._check_published)
+        if self._is_keeper():
+            await self._begin()
+        self._background(self._housekeeping())
+        self._background(self._follow())
+
+    async def _begin(self) -> None:
+        """What a start sets going; of several workers one does it."""
         if self.settings.train_from and published(self.settings) is None:
             self.publishing.start()
         interrupted = self.training.status()["state"] == "interrupted"
@@ -76,7 +91,6 @@ class Service:
             or (self.settings.train_every and await self.ranking.is_outdated())
         ):
             self.training.start()
-        self._background(self._housekeeping())
 
     def prepare(self) -> None:
         """Tables up to date, catalogue filled, nothing left that breaks a promise."""
@@ -96,6 +110,7 @@ class Service:
         await run_in_threadpool(self.database.stop)
         if self._deleted:
             seal(self.settings.folder / "models")
+        self._held.close()
         if self._blas is not None:
             self._blas.restore_original_limits()
 
@@ -117,6 +132,8 @@ class Service:
                     self._deleted = False
                     await run_in_threadpool(seal, self.settings.folder / "models")
                     await run_in_threadpool(self.database.checkpoint)
+                if not self._is_keeper():
+                    continue
                 every = self.settings.train_every
                 if every and time.monotonic() - trained_at >= every:
                     trained_at = time.monotonic()
@@ -127,6 +144,41 @@ class Service:
                     event("purged", users=await self.purge(self.settings.purge_days))
             except Exception as error:
                 event("housekeeping failed", error=type(error).__name__)
+
+    def _is_keeper(self) -> bool:
+        """Whether it is this process that trains and purges, of all that share the data folder."""
+        if not self._keeps:
+            try:
+                lock = self.settings.folder / "housekeeping.lock"
+                self._held.enter_context(locked(lock, wait=False))
+                self._keeps = True
+            except BlockingIOError:
+                return False
+        return True
+
+    async def _follow(self) -> None:
+        """See within a second what other processes have changed: workers, hosts, a purge."""
+        while True:
+            await asyncio.sleep(_LOOK_EVERY)
+            try:
+                await self._catch_up()
+            except Exception as error:
+                event("following failed", error=type(error).__name__)
+
+    async def _catch_up(self) -> None:
+        before, now = self._seen, await self.database.read(revisions)
+        if now.get(DELETIONS) != before.get(DELETIONS):
+            self.callers.look_again()
+        if now.get(CATALOGUE) != before.get(CATALOGUE):
+            visible = await self.database.read(catalogue.visible)
+            self.ranking.show_only({key for key, _, _ in visible})
+        if now[CHANGES] != before[CHANGES] and not self.database.is_sqlite:
+            self.changed(await self.database.read(people.changed_since, before[CHANGES]))
+        own = self.training.running or self.publishing.running  # opens it when it is done
+        if not own and self._opened != (newest := self.ranking.newest()):
+            self._opened = newest
+            await self.ranking.open()
+        self._seen = now
 
     def _check_published(self) -> None:
         try:
@@ -199,6 +251,7 @@ class Service:
     def _trained(self, status: Status) -> None:
         self._ended("train", status)
         if status["state"] == "done":
+            self._opened = self.ranking.newest()
             self._background(self.ranking.open())
 
     def _published(self, status: Status) -> None:

@@ -19,7 +19,7 @@ STORE = "store"
 
 _FROM_ONE_ON = (
     "factors", "iterations", "list_length", "body_limit", "requests_per_minute", "connections",
-    "connections_per_address", "read_timeout", "rows_per_user", "bytes_per_user",
+    "connections_per_address", "workers", "read_timeout", "rows_per_user", "bytes_per_user",
 )  # fmt: skip
 
 
@@ -41,7 +41,8 @@ class Settings:
     certificate: str = ""  # own certificate chain and key (PEM); empty: a development CA
     private_key: str = ""
     forwarded_from: str = ""  # addresses of proxies whose X-Forwarded-For is believed
-    connections: int = 1000  # at once
+    workers: int = 1  # processes that answer; more than one needs PostgreSQL
+    connections: int = 1000  # at once, for each worker
     connections_per_address: int = 200
     read_timeout: int = 10  # seconds for the headers of a request, and for a body that stalls
 
@@ -90,6 +91,11 @@ class Settings:
             raise InputError("a leader needs the helper's address; set other_url")
         if not 0 <= self.port <= 65535:
             raise InputError(f"port must lie between 0 and 65535, not {self.port}")
+        if self.workers > 1 and not self.database.startswith("postgresql"):
+            raise InputError(
+                f"{self.workers} workers need PostgreSQL, as SQLite has one writer; set database "
+                "to postgresql://…, or workers to 1"
+            )
         if self.http and not is_loopback(self.host):
             raise InputError(
                 f"plain HTTP is for loopback only, and host is {self.host!r}; leave http out to "

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import ssl
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from epicrec.server.logs import event
 from epicrec.server.rights import opener
 
 _CA_DAYS = 3650
 _DAYS = 397  # the longest that browsers accept
 _RENEW_DAYS = 30
+_LOOK_EVERY = 10.0  # seconds between looks at a certificate's files
 
 
 def development_certificate(folder: Path, names: list[str]) -> tuple[Path, Path]:
@@ -33,6 +40,38 @@ def development_certificate(folder: Path, names: list[str]) -> tuple[Path, Path]
     if not (file.exists() and key_file.exists() and _serves(file, names)):
         _make_certificate(ca_file, ca_key_file, file, key_file, names)
     return file, key_file
+
+
+def reloading_context(config: Any, make: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    """uvicorn's context, into which a certificate that was renewed is loaded while it is in use."""
+    context = make()
+    following = _follow(context, Path(config.ssl_certfile), Path(config.ssl_keyfile))
+    task = asyncio.get_running_loop().create_task(following)
+    _FOLLOWED[context] = task
+    return context
+
+
+_FOLLOWED: WeakKeyDictionary[ssl.SSLContext, asyncio.Task[None]] = WeakKeyDictionary()
+
+
+async def _follow(context: ssl.SSLContext, file: Path, key_file: Path) -> None:
+    known = _written_at(file, key_file)
+    while True:
+        await asyncio.sleep(_LOOK_EVERY)
+        if (now := _written_at(file, key_file)) != known:
+            try:
+                context.load_cert_chain(file, key_file)
+                known = now
+                event("certificate reloaded", fingerprint=fingerprint(file))
+            except (OSError, ValueError) as error:  # half of it is written; the old one stays
+                event("certificate not reloaded", error=type(error).__name__)
+
+
+def _written_at(*files: Path) -> list[int]:
+    try:
+        return [file.stat().st_mtime_ns for file in files]
+    except OSError:
+        return []
 
 
 def fingerprint(file: Path) -> str:

@@ -82,13 +82,18 @@ async def browsing_admin(request: Request) -> Caller:
 async def own(user_id: PathId, request: Request) -> Known:
     """The user in the path, for themselves or the admin. Others learn nothing: whether that user
     exists makes no difference to the answer."""
-    caller = await caller_of(request)
-    if caller.user is not None:
-        return mine(caller, user_id)
-    found = await service_of(request).database.read(people.known, user_id)
+    found = await one_or_nobody(user_id, request)
     if found is None:
         raise HTTPException(404, "there is no such user")
     return found
+
+
+async def one_or_nobody(user_id: str, request: Request) -> Known | None:
+    """The same, and None where the admin names somebody who is not there."""
+    caller = await caller_of(request)
+    if caller.user is not None:
+        return mine(caller, user_id)
+    return await service_of(request).database.read(people.known, user_id)
 
 
 def mine(caller: Caller, user_id: str) -> Known:

@@ -16,7 +16,7 @@ from epicrec import wire
 from epicrec._version import __version__
 from epicrec.collective.refusals import Refusal
 from epicrec.errors import InputError
-from epicrec.server.api import collective, feedback, items, operator, people, recommend
+from epicrec.server.api import collective, feedback, gorse, items, operator, people, recommend
 from epicrec.server.api.guard import Guard
 from epicrec.server.logs import event
 from epicrec.server.service import Service
@@ -77,7 +77,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.service = service
     app.openapi = partial(_openapi, app.openapi)  # type: ignore[method-assign]
-    for module in (recommend, items, people, feedback, operator):  # the most frequent first
+    for module in (recommend, items, people, feedback, gorse, operator):  # the most frequent first
         app.include_router(module.router)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(InputError, _unusable)

@@ -48,7 +48,7 @@ async def get_item(serving: Serving, _: AnyCaller, item_id: PathId) -> wire.Item
     """One item."""
     found = await serving.database.read(catalogue.get, item_id)
     if found is None:
-        raise _no_item()
+        raise no_item()
     return found
 
 
@@ -59,7 +59,7 @@ async def change_item(
     """Change what is given of one item. For the admin."""
     rows = await serving.database.write(catalogue.patch, item_id, change)
     if rows == 0:
-        raise _no_item()
+        raise no_item()
     if change.IsHidden is not None:
         serving.ranking.show_item(item_id, not change.IsHidden)
     return wire.RowAffected(RowAffected=rows)
@@ -83,7 +83,7 @@ async def neighbours(
     if lists is not None:
         found = await run_in_threadpool(lists.neighbours, item_id, n, offset)
     if found is None:
-        raise _no_item()
+        raise no_item()
     return [wire.Score(Id=name, Score=score) for name, score in found]
 
 
@@ -94,5 +94,5 @@ async def _add(serving: Service, items: list[wire.Item]) -> wire.RowAffected:
     return wire.RowAffected(RowAffected=rows)
 
 
-def _no_item() -> HTTPException:
+def no_item() -> HTTPException:
     return HTTPException(404, "there is no such item; GET /api/items lists what there is")

@@ -16,7 +16,7 @@ from epicrec.server.api.access import (
     Serving,
     WithSlashes,
     limit_address,
-    own,
+    one_or_nobody,
     service_of,
 )
 from epicrec.server.api.cursors import Number, Offset
@@ -38,10 +38,11 @@ _VERSIONED = {"parameters": [_VERSION | {"required": False, "schema": {"type": "
 async def recommend(
     request: Request, user_id: PathId, n: Number = 10, offset: Offset = 0, category: Category = ""
 ) -> Response:
-    """The best items for a user, for that user or the admin; what they released is left out."""
+    """The best items for a user, for that user or the admin; what they released is left out. For
+    the admin somebody unknown is a newcomer, as with Gorse."""
     serving = service_of(request)
-    user = await own(user_id, request)
-    _check(serving, category)
+    user = await one_or_nobody(user_id, request)
+    check_category(serving, category)
     found = await serving.ranking.recommend(user, n, offset, category)
     with_scores = request.headers.get("x-api-version") == "2"
     return _answer(found if with_scores else [name for name, _ in found])
@@ -65,7 +66,7 @@ async def session(
     category: Category = "",
 ) -> list[wire.Score]:
     """The best items for whoever released this; nothing of it is stored."""
-    _check(serving, category)
+    check_category(serving, category)
     lists = serving.ranking.lists
     if lists is None:
         return []
@@ -119,7 +120,7 @@ def _published(serving: Service) -> wire.ModelInfo:
     return info
 
 
-def _check(serving: Service, category: str) -> None:
+def check_category(serving: Service, category: str) -> None:
     lists = serving.ranking.lists
     if category and lists is not None and not lists.has_category(category):
         raise HTTPException(404, "the catalogue has no such category; GET /api/items shows them")

@@ -6,11 +6,11 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, delete, func, select, true, update
 
 from epicrec import wire
 from epicrec.data import Catalogue
-from epicrec.server.store.database import insert, next_revision
+from epicrec.server.store.database import CATALOGUE, insert, next_revision
 from epicrec.server.store.schema import items
 
 
@@ -31,7 +31,7 @@ def put(connection: Connection, given: list[wire.Item]) -> int:
         connection.execute(
             statement.on_conflict_do_update(index_elements=["item_id"], set_=changes), rows
         )
-    next_revision(connection)
+    next_revision(connection, CATALOGUE)
     return len(given)
 
 
@@ -66,15 +66,49 @@ def patch(connection: Connection, item_id: str, change: wire.ItemPatch) -> int:
         values["comment"] = change.Comment
     if not values:
         return int(get(connection, item_id) is not None)
-    next_revision(connection)
+    next_revision(connection, CATALOGUE)
     return connection.execute(
         update(items).where(items.c.item_id == item_id).values(**values)
     ).rowcount
 
 
+def put_into(connection: Connection, item_id: str, category: str, *, inside: bool) -> int | None:
+    """Put an item into a category, or take it out; None where there is no such item."""
+    item = get(connection, item_id)
+    if item is None:
+        return None
+    before = item.Categories or []
+    after = [name for name in before if name != category] + [category] * inside
+    if sorted(after) == sorted(before):
+        return 0
+    return patch(connection, item_id, wire.ItemPatch(Categories=after))
+
+
+def latest(
+    connection: Connection, n: int, offset: int, category: str = ""
+) -> list[tuple[str, int]]:
+    """The items with the newest timestamps that may be recommended, with these."""
+    dated = items.c.is_hidden.is_(False) & items.c.timestamp.is_not(None)
+    query = select(items.c.item_id, items.c.timestamp).where(dated, _is_in(category))
+    newest = query.order_by(items.c.timestamp.desc(), items.c.item_key).limit(n).offset(offset)
+    return [(row.item_id, row.timestamp) for row in connection.execute(newest)]
+
+
+def ids_in(connection: Connection, category: str) -> set[str]:
+    """The ids of the items in a category."""
+    return set(connection.execute(select(items.c.item_id).where(_is_in(category))).scalars())
+
+
+def _is_in(category: str) -> Any:
+    """Whether the JSON list of categories holds this one; always, for none."""
+    if not category:
+        return true()
+    return items.c.categories.contains(json.dumps(category), autoescape=True)
+
+
 def remove(connection: Connection, item_id: str) -> int:
     """Delete an item and all feedback on it."""
-    next_revision(connection)
+    next_revision(connection, CATALOGUE)
     return connection.execute(delete(items).where(items.c.item_id == item_id)).rowcount
 
 

@@ -35,6 +35,10 @@ T = TypeVar("T")
 _AT_ONCE = 256
 _WAITING = 10_000
 _CONNECT_SECONDS = 5
+_MIGRATING = 0x65706963  # the name of a lock
+
+CHANGES, DELETIONS, CATALOGUE = 1, 2, 3
+"""What is counted: every change, users who were deleted, changes to items."""
 
 UNAVAILABLE = (OperationalError, InterfaceError, PoolTimeoutError)
 """What is raised where the database, and not the statement, is at fault."""
@@ -71,7 +75,12 @@ class Database:
             with self.engine.begin() as connection:
                 config = _migrations()
                 config.attributes["connection"] = connection
+                if not self.is_sqlite:  # of several that start at once one does it
+                    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATING})")
                 command.upgrade(config, to)
+                counted = [{"id": kind, "revision": 0} for kind in (CHANGES, DELETIONS, CATALOGUE)]
+                statement = insert(connection, schema.state).on_conflict_do_nothing()
+                connection.execute(statement, counted)
         except (OSError, OperationalError) as error:
             raise self._unusable(error) from error
 
@@ -278,13 +287,25 @@ def cause(error: BaseException) -> str:
 
 def revision(connection: Connection) -> int:
     """The number of changes so far."""
-    return int(connection.execute(select(schema.state.c.revision)).scalar_one())
+    return revisions(connection)[CHANGES]
 
 
-def next_revision(connection: Connection) -> int:
-    """Count one change."""
-    change = update(schema.state).values(revision=schema.state.c.revision + 1)
-    return int(connection.execute(change.returning(schema.state.c.revision)).scalar_one())
+def revisions(connection: Connection) -> dict[int, int]:
+    """How often what was changed; other processes see by it what they must look at again."""
+    rows = connection.execute(select(schema.state.c.id, schema.state.c.revision))
+    return {row.id: int(row.revision) for row in rows}
+
+
+def next_revision(connection: Connection, *also: int) -> int:
+    """Count one change, and one of those kinds."""
+    change = (
+        update(schema.state)
+        .where(schema.state.c.id.in_((CHANGES, *also)))
+        .values(revision=schema.state.c.revision + 1)
+        .returning(schema.state.c.id, schema.state.c.revision)
+    )
+    found = {row.id: row.revision for row in connection.execute(change)}
+    return int(found[CHANGES])
 
 
 def insert(connection: Connection, table: Any) -> Any:

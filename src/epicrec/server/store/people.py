@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from epicrec import wire
-from epicrec.server.store.database import insert, next_revision
+from epicrec.server.store.database import DELETIONS, insert, next_revision
 from epicrec.server.store.schema import feedback, users
 
 
@@ -112,6 +112,19 @@ def put(connection: Connection, given: list[wire.User]) -> int:
     return len(given)
 
 
+def patch(connection: Connection, user_id: str, change: wire.UserPatch) -> int:
+    """Change what is given of one user; 0 where there is no such user."""
+    values: dict[str, Any] = {}
+    if change.Labels is not None:
+        values["labels"] = json.dumps(change.Labels)
+    if change.Comment is not None:
+        values["comment"] = change.Comment
+    if not values:
+        return int(known(connection, user_id) is not None)
+    named = users.c.user_id == user_id
+    return connection.execute(update(users).where(named).values(**values)).rowcount
+
+
 def get(connection: Connection, user_id: str) -> wire.User | None:
     row = connection.execute(select(users).where(users.c.user_id == user_id)).one_or_none()
     return _user(row) if row else None
@@ -135,7 +148,7 @@ def forget(connection: Connection, user_id: str) -> int | None:
         delete(users).where(users.c.user_id == user_id).returning(users.c.user_key)
     ).scalar_one_or_none()
     if key is not None:
-        next_revision(connection)
+        next_revision(connection, DELETIONS)
     return key
 
 
@@ -155,7 +168,7 @@ def purge(connection: Connection, days: int) -> list[int]:
         ).scalars()
     )
     if gone:
-        next_revision(connection)
+        next_revision(connection, DELETIONS)
     return gone
 
 

@@ -58,9 +58,17 @@ class Job:
     def status(self) -> Status:
         """What the job last said. One that died without a word was interrupted."""
         status = read_status(self.settings, self.task)
-        if status["state"] == "running" and not self.running:
+        if status["state"] == "running" and not self.running and not self._is_elsewhere():
             status["state"] = "interrupted"
         return status
+
+    def _is_elsewhere(self) -> bool:
+        """Whether another process of this server is at it."""
+        try:
+            with locked(_lock_file(self.settings, self.task), wait=False):
+                return False
+        except BlockingIOError:
+            return True
 
     async def _run(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
@@ -81,7 +89,7 @@ def read_status(settings: Settings, task: Task) -> Status:
 def run(task: Task, settings: Settings) -> Status:
     """Do the work in this process, unless another is at it, and keep the status file up to date."""
     try:
-        with locked(settings.folder / f"{task}.lock", wait=False):
+        with locked(_lock_file(settings, task), wait=False):
             return _work(task, settings)
     except BlockingIOError:
         return read_status(settings, task)
@@ -128,6 +136,10 @@ def _plain(error: Exception) -> str:
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(place.filename).name}, line {place.lineno}"
+
+
+def _lock_file(settings: Settings, task: Task) -> Path:
+    return settings.folder / f"{task}.lock"
 
 
 def _status_file(settings: Settings, task: Task) -> Path:

@@ -136,6 +136,11 @@ class Lists:
         if (at := self._item_at.get(item_id)) is not None:
             (self.gone.discard if shown else self.gone.add)(at)
 
+    def show_only(self, item_keys: set[int]) -> None:
+        """Recommend these items and no others."""
+        keys = self.arrays["item_keys"].tolist()
+        self.gone = {at for at, key in enumerate(keys) if key not in item_keys}
+
     def _fold_in(self, seen: Array) -> Array:
         """x = (YᵀY + λI + (α - 1) Σ y yᵀ)⁻¹ α Σ y over the items seen (Hu, Koren & Volinsky)."""
         alpha, weight = self.meta["alpha"], self.meta["regularization"]

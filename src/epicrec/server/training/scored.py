@@ -51,6 +51,10 @@ class Scored:
         rows = zip(page["item_id"].to_pylist(), page["score"].to_pylist(), strict=True)
         return [(str(item_id), float(score)) for item_id, score in rows]
 
+    def popular(self, n: int, offset: int = 0, category: str = "") -> Ranked:
+        """The model's order for those without data."""
+        return self.for_items({}, n, offset, category)
+
     def neighbours(self, item_id: str, n: int, offset: int = 0) -> Ranked | None:
         """The model's order for somebody who knows this item only; None if it is not here."""
         key = self._key_of.get(item_id)
@@ -63,6 +67,10 @@ class Scored:
         """Recommend an item no more, or again."""
         if (key := self._key_of.get(item_id)) is not None:
             (self._gone.discard if shown else self._gone.add)(key)
+
+    def show_only(self, item_keys: set[int]) -> None:
+        """Recommend these items and no others."""
+        self._gone = self._id_of.keys() - item_keys
 
     def _ratings(self, history: History) -> Ratings:
         """One person's history over the model's items, also an empty one."""

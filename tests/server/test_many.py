@@ -1,0 +1,174 @@
+"""More than one process: hosts and workers on one PostgreSQL, commands beside a running server."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from epicrec.client.remote import shown_certificate
+from epicrec.disk import locked
+from epicrec.errors import InputError
+from epicrec.server import serve, tls
+from epicrec.server.store import people, schema
+from server.conftest import ADMIN, PATIENCE, _free_port, released, running, wait_for
+
+FILMS = ["heat-1995", "alien-1979", "fargo-1996"]
+
+
+def test_hosts_on_one_database_know_of_each_other(
+    tmp_path: Path, postgresql: Callable[[], str]
+) -> None:
+    settings = {"database": postgresql(), "catalogue": "films"}
+    with running(tmp_path / "one", **settings) as one, running(tmp_path / "two", **settings) as two:
+        user, leaver, other = (one.register() for _ in range(3))
+        for client in (user, leaver, other):
+            client.put(f"/api/user/{client.user_id}/release", json=released(FILMS))
+        two.admin.train()
+        there = {c.user_id: two.client(c.headers["X-API-Key"]) for c in (user, leaver)}
+        own, gone = f"/api/recommend/{user.user_id}", f"/api/user/{leaver.user_id}"
+        found = there[user.user_id].get(own, params={"n": 1000}).json()
+        assert there[leaver.user_id].get(gone).status_code == 200
+        # a key dies, an item goes, a release counts: each on one host, seen on the other
+        leaver.delete(gone)
+        wait_for(lambda: there[leaver.user_id].get(gone).status_code == 401)
+        one.admin.patch(f"/api/item/{found[0]}", json={"IsHidden": True})
+        wait_for(lambda: found[0] not in there[user.user_id].get(own, params={"n": 1000}).json())
+        user.put(f"/api/user/{user.user_id}/release", json=released([*FILMS, found[1]]))
+        wait_for(lambda: found[1] not in there[user.user_id].get(own, params={"n": 1000}).json())
+
+
+def test_a_purge_beside_a_running_server_kills_keys_there(tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    with running(folder, catalogue="films") as serving:
+        user = serving.register()
+        assert user.get(f"/api/user/{user.user_id}").status_code == 200
+        with serving.service.database.writing() as connection:
+            connection.execute(update(schema.users).values(seen_day=people.today() - 31))
+        assert serve(purge=30, data=str(folder)) == {"purged": 1}
+        wait_for(lambda: user.get(f"/api/user/{user.user_id}").status_code == 401)
+
+
+def test_a_second_server_in_one_folder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    folder.mkdir(mode=0o700)
+    with (
+        locked(folder / "server.lock", wait=False),
+        pytest.raises(InputError, match="another server works in"),
+    ):
+        serve(data=str(folder), http=True, port=0)
+
+
+def test_a_renewed_certificate_is_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls, "_LOOK_EVERY", 0.1)
+    with running(tmp_path / "server", http=False) as serving:
+        _, before = shown_certificate(serving.url)
+        names = ["localhost", "127.0.0.1", "films.example"]
+        tls.development_certificate(tmp_path / "server" / "tls", names)
+        wait_for(lambda: shown_certificate(serving.url)[1] != before)
+        after = tls.fingerprint(tmp_path / "server" / "tls" / "server.pem")
+        wait_for(lambda: shown_certificate(serving.url)[1] == after)
+
+
+def test_a_socket_handed_over_waits_while_the_server_restarts(tmp_path: Path) -> None:
+    """As systemd does it. A request sent while nobody serves is answered by the next server."""
+    settings = {"data": tmp_path / "server", "http": "true", "admin_key": ADMIN, "train_every": 0}
+    environment = {f"EPICREC_SERVER_{name.upper()}": str(value) for name, value in settings.items()}
+    request = b"GET /api/health/ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as kept:
+        program = f"{sys.executable} -c 'from epicrec.server import serve; serve()'"
+        handed = f"exec 3<&{kept.fileno()}; LISTEN_PID=$$ LISTEN_FDS=1 exec {program}"
+        for _ in range(2):
+            with socket.create_connection(kept.getsockname(), timeout=PATIENCE) as line:
+                line.sendall(request)  # before anybody listens to it
+                server = subprocess.Popen(
+                    ["bash", "-c", handed], env=os.environ | environment,
+                    pass_fds=[kept.fileno()], stderr=subprocess.DEVNULL,
+                )  # fmt: skip
+                try:
+                    assert line.recv(4096).startswith(b"HTTP/1.1 200")
+                finally:
+                    server.terminate()
+                    server.wait(PATIENCE)
+
+
+@pytest.mark.slow
+def test_workers_are_replaced_without_a_lost_request(
+    tmp_path: Path, postgresql: Callable[[], str]
+) -> None:
+    port = _free_port()
+    settings = {
+        "data": tmp_path / "server", "port": port, "http": "true", "admin_key": ADMIN,
+        "database": postgresql(), "workers": 2, "train_every": 0, "requests_per_minute": 10**6,
+    }  # fmt: skip
+    environment = {f"EPICREC_SERVER_{name.upper()}": str(value) for name, value in settings.items()}
+    server = subprocess.Popen(
+        [sys.executable, "-c", "from epicrec.server import serve; serve(catalogue='films')"],
+        env=os.environ | environment, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    failed: list[object] = []
+    answered = 0
+    stop = threading.Event()
+
+    def children() -> set[str]:
+        found = subprocess.run(
+            ["pgrep", "-P", str(server.pid), "-f", "spawn_main"], capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        return set(found.stdout.split())
+
+    def ask() -> None:
+        nonlocal answered
+        line = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        while not stop.is_set():
+            try:
+                line.request("GET", "/api/items", headers={"X-API-Key": ADMIN})
+                answer = line.getresponse()
+                answer.read()
+                if answer.status != 200:
+                    failed.append(answer.status)
+                answered += 1
+            except (OSError, http.client.HTTPException) as error:
+                failed.append(repr(error))
+        line.close()
+
+    def answers() -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as probe:
+                probe.sendall(b"GET /api/health/ready HTTP/1.1\r\nHost: x\r\n\r\n")
+                return probe.recv(4096).startswith(b"HTTP/1.1 200")
+        except OSError:
+            return False
+
+    try:
+        wait_for(lambda: server.poll() is not None or answers())
+        wait_for(lambda: len(children()) == 2)
+        first = children()
+        asking = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in asking:
+            thread.start()
+        server.send_signal(signal.SIGHUP)
+        wait_for(lambda: len(children()) == 2 and not children() & first)
+        before = answered
+        wait_for(lambda: answered > before + 20)
+        stop.set()
+        for thread in asking:
+            thread.join()
+        assert failed == []
+        server.terminate()
+        assert server.wait(PATIENCE) == 0
+    finally:
+        stop.set()
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
