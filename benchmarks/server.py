@@ -3,9 +3,11 @@
 python benchmarks/server.py                     100,000 users, 20,000 items, SQLite, loopback
 python benchmarks/server.py --train 20000000    one training on so many rows of feedback
 python benchmarks/server.py --quick             a tenth of everything
+python benchmarks/server.py --database postgresql://…    the same there, by one worker and by two
 
 The server runs in one process, the clients in a second. Hello and recommendations take turns in the
-same run, so that what else the machine does falls on both.
+same run, so that what else the machine does falls on both; processor time is the server's own, so
+that it falls on neither.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ async def hello() -> dict[str, str]:
 uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=False, log_level="warning")
 """
 HELLO_PORT, SERVER_PORT = 18_187, 18_188
+HELLO_REQUEST = b"GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"
 ADMIN = "admin-key-of-the-benchmark"
 
 
@@ -100,9 +103,23 @@ def fill(folder: Path, users: int, items: int, rows: int) -> None:
     database.stop()
 
 
+def cpu_seconds(pid: int) -> float:
+    """What a process and its children have used of the processors."""
+    used = 0.0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = stat.read_text().rpartition(")")
+        except OSError:  # it has just ended
+            continue
+        parts = rest.split()
+        if pid in (int(name.split()[0]), int(parts[1])):
+            used += (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+    return used
+
+
 @contextmanager
-def process(*command: str, port: int, **environment: str) -> Iterator[None]:
-    """A server until the block ends; ready when its port answers."""
+def process(*command: str, port: int, **environment: str) -> Iterator[int]:
+    """A server until the block ends, by its process id; ready when its port answers."""
     started = subprocess.Popen(
         command, env=os.environ | environment, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
     )
@@ -113,14 +130,17 @@ def process(*command: str, port: int, **environment: str) -> Iterator[None]:
                 break
             except httpx.TransportError:
                 time.sleep(0.1)
-        yield
+        yield started.pid
     finally:
         started.terminate()
         started.wait(60)
 
 
-async def _ask(port: int, seconds: float, connections: int, request: Any) -> list[float]:
-    """Ask again and again over so many kept-alive connections; the seconds each answer took."""
+async def _ask(
+    port: int, seconds: float, connections: int, request: Any, pause: float = 0.0
+) -> list[float]:
+    """Ask again and again over so many kept-alive connections, with a pause after each answer; the
+    seconds each answer took."""
     times: list[float] = []
     end = time.perf_counter() + seconds
 
@@ -134,68 +154,117 @@ async def _ask(port: int, seconds: float, connections: int, request: Any) -> lis
             length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
             await reader.readexactly(length)
             times.append(time.perf_counter() - start)
+            if pause:
+                await asyncio.sleep(pause)
         writer.close()
 
     await asyncio.gather(*(one() for _ in range(connections)))
     return times
 
 
-def measure(port: int, seconds: float, connections: int, request: Any) -> dict[str, float]:
-    times = sorted(asyncio.run(_ask(port, seconds, connections, request)))
+def measure(
+    port: int, seconds: float, connections: int, request: Any, pid: int, pause: float = 0.0
+) -> dict[str, float]:
+    before = cpu_seconds(pid)
+    times = sorted(asyncio.run(_ask(port, seconds, connections, request, pause)))
     return {
         "per_second": len(times) / seconds,
         "p50_ms": 1e3 * times[len(times) // 2],
         "p99_ms": 1e3 * times[int(len(times) * 0.99)],
+        "cpu_ms": 1e3 * (cpu_seconds(pid) - before) / len(times),
     }
 
 
-def load(users: int, items: int, seconds: float, rounds: int, connections: int) -> dict[str, Any]:
-    """The figures of hello and of recommendations, in turns."""
+def asked(user: int, method: str, path: str, body: Any = None) -> bytes:
+    """One user's request."""
+    content = b"" if body is None else json.dumps(body).encode()
+    return (
+        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {secret(user)}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    ).encode() + content
 
-    def hello() -> bytes:
-        return b"GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-    def recommend(path: str = "") -> bytes:
-        user = random.randrange(users)
-        return (
-            f"GET /api/recommend/user-{user}{path}?n=10 HTTP/1.1\r\nHost: localhost\r\n"
-            f"X-API-Key: {secret(user)}\r\n\r\n"
-        ).encode()
+def load(
+    users: int, items: int, seconds: float, rounds: int, connections: int, database: str
+) -> dict[str, Any]:
+    """The figures of hello and of what a server is asked, in turns; by two workers where it may."""
+    changed = min(users, 1000)  # these release something after the training
 
-    def in_category() -> bytes:
-        return recommend(f"/category%20{random.randrange(20)}")
+    def recommend(path: str = "", most: int = users) -> bytes:
+        user = random.randrange(users - most, users)
+        return asked(user, "GET", f"/api/recommend/user-{user}{path}?n=10")
+
+    def batch(user: int, rows: int) -> bytes:
+        row = {"FeedbackType": "watch", "UserId": f"user-{user}"}
+        chosen = random.sample(range(items), rows)
+        return asked(user, "PUT", "/api/feedback", [row | {"ItemId": f"item-{k}"} for k in chosen])
+
+    kinds: dict[str, Any] = {
+        "recommend": recommend,
+        "recommend in a category": lambda: recommend(f"/category%20{random.randrange(20)}"),
+        "recommend to who changed": lambda: recommend(most=changed),
+        "batch of 1,000 rows": lambda: batch(random.randrange(users - changed), 1000),
+        "metrics": lambda: (
+            f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {ADMIN}\r\n\r\n".encode()
+        ),
+    }
+    found: dict[str, list[dict[str, float]]] = {}
+
+    def turn(name: str, port: int, request: Any, pid: int, **more: float) -> None:
+        found.setdefault(name, []).append(measure(port, seconds, connections, request, pid, **more))
 
     with tempfile.TemporaryDirectory() as folder:
-        started = time.perf_counter()
         data = Path(folder) / "server"
-        fill(data, users, items, rows=20 * users)
-        print(f"filled the store in {time.perf_counter() - started:.0f} s", file=sys.stderr)
-        trained = run_job(data)
-        print(f"trained in {trained['seconds']} s", file=sys.stderr)
+        prepared(data, users, items, database)
         serve = (sys.executable, "-c", "from epicrec.server import serve; serve()")
         settings = {
-            "EPICREC_SERVER_DATA": str(data),
-            "EPICREC_SERVER_HTTP": "true",
-            "EPICREC_SERVER_PORT": str(SERVER_PORT),
-            "EPICREC_SERVER_ADMIN_KEY": ADMIN,
-            "EPICREC_SERVER_TRAIN_EVERY": "0",
-            "EPICREC_SERVER_REQUESTS_PER_MINUTE": "100000",
-        }
-        found: dict[str, list[dict[str, float]]] = {}
-        kinds = (
-            ("hello", HELLO_PORT, hello),
-            ("recommend", SERVER_PORT, recommend),
-            ("recommend in a category", SERVER_PORT, in_category),
-        )
-        hello_server = process(sys.executable, "-c", HELLO, str(HELLO_PORT), port=HELLO_PORT)
-        with hello_server, process(*serve, port=SERVER_PORT, **settings):
-            for _ in range(rounds):
-                for name, port, request in kinds:
-                    found.setdefault(name, []).append(measure(port, seconds, connections, request))
+            "DATA": str(data), "HTTP": "true", "PORT": str(SERVER_PORT), "ADMIN_KEY": ADMIN,
+            "TRAIN_EVERY": "0", "REQUESTS_PER_MINUTE": "10000000", "DATABASE": database,
+        }  # fmt: skip
+        for workers in (1, 2) if database else (1,):
+            given = {f"EPICREC_SERVER_{k}": v for k, v in settings.items()}
+            given["EPICREC_SERVER_WORKERS"] = str(workers)
+            hello_server = process(sys.executable, "-c", HELLO, str(HELLO_PORT), port=HELLO_PORT)
+            with hello_server as bare, process(*serve, port=SERVER_PORT, **given) as pid:
+                for user in range(users - changed, users):
+                    asyncio.run(_ask_once(SERVER_PORT, batch(user, 3)))
+                end = "" if workers == 1 else f", {workers} workers"
+                for _ in range(rounds):
+                    turn("hello", HELLO_PORT, lambda: HELLO_REQUEST, bare)
+                    for name, request in kinds.items():
+                        turn(name + end, SERVER_PORT, request, pid)
+                    rate = found["recommend" + end][-1]["per_second"]
+                    pause = 2 * connections / rate  # half of what it can do
+                    turn("recommend, half load" + end, SERVER_PORT, recommend, pid, pause=pause)
     return {
-        name: {key: round(median(one[key] for one in runs), 1) for key in runs[0]}
+        name: {key: round(median(one[key] for one in runs), 2) for key in runs[0]}
         for name, runs in found.items()
     }
+
+
+async def _ask_once(port: int, request: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert head.lower().startswith(b"http/1.1 200"), head
+    writer.close()
+
+
+def prepared(data: Path, users: int, items: int, database: str) -> None:
+    """A server's folder, filled and trained; where another database is named, brought there."""
+    from epicrec.server import serve
+
+    def timed(name: str, work: Any) -> None:
+        started = time.perf_counter()
+        work()
+        print(f"{name} in {time.perf_counter() - started:.1f} s", file=sys.stderr)
+
+    timed("filled the store", lambda: fill(data, users, items, rows=20 * users))
+    timed("trained", lambda: run_job(data))
+    if database:
+        backup = data.parent / "backup"
+        timed("backed up", lambda: serve(backup=backup, data=str(data)))
+        timed("restored", lambda: serve(restore=backup, data=str(data), database=database))
 
 
 def run_job(folder: Path, **settings: Any) -> dict[str, Any]:
@@ -248,6 +317,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
     parser.add_argument("--seconds", type=float, default=5.0, help="for each measurement")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--database", default="", help="an empty PostgreSQL instead of SQLite")
     parser.add_argument("--connections", type=int, default=16)
     chosen = parser.parse_args()
     part = 10 if chosen.quick else 1
@@ -255,12 +325,16 @@ def main() -> None:
     if chosen.train:
         print(json.dumps(train(chosen.train // part, users, items), indent=2))
         return
-    found = load(users, items, chosen.seconds / part, chosen.rounds, chosen.connections)
+    found = load(
+        users, items, chosen.seconds / part, chosen.rounds, chosen.connections, chosen.database
+    )
     for name, figures in found.items():
         share = figures["per_second"] / found["hello"]["per_second"]
+        cheap = found["hello"]["cpu_ms"] / figures["cpu_ms"]
         print(
-            f"{name:26}{figures['per_second']:8.0f}/s  p50 {figures['p50_ms']:6.1f} ms  "
-            f"p99 {figures['p99_ms']:6.1f} ms  {share:5.2f} of hello"
+            f"{name:36}{figures['per_second']:8.0f}/s  p50 {figures['p50_ms']:6.1f} ms  "
+            f"p99 {figures['p99_ms']:6.1f} ms  cpu {figures['cpu_ms']:7.2f} ms  "
+            f"{share:5.2f} of hello's rate, {cheap:5.2f} by processor time"
         )
 
 
