@@ -102,7 +102,7 @@ def test_from_looking_to_leaving(
         assert download.value.suggested_filename == "common-model-round-0.json"
         device.store.set(common={**device.common.part, "problem": "the servers were not trusted"})
         page.goto(f"{pages.url}/common")
-        assert page.get_by_role("alert").inner_text() == "the servers were not trusted"
+        assert page.get_by_role("alert").inner_text() == "The servers were not trusted."
         look("problem")
         press(page, "Try again")
         assert page.get_by_role("alert").count() == 0
