@@ -83,6 +83,12 @@
     return candidates.find((one) => one.length > 1 && plain(one) !== plain(episode ?? "")) ?? null;
   }
 
+  // "Series: Name of the episode", where the heading is the episode's.
+  function beforeColon(facts) {
+    const page = withoutSite(facts.title, facts), head = facts.h1[0] ?? "";
+    return head && page.endsWith(`: ${head}`) ? trim(page.slice(0, -head.length)) : null;
+  }
+
   const BESIDE_FILMS = /\/(?:extras?|bonus|interviews?|trailers?|clips?|making-of|behind-the-scenes|teasers?|news|blog|podcasts?)\//i;
   // Layer two: Open Graph, which counts for what is played.
   function openGraph(facts, data) {
@@ -100,14 +106,14 @@
     const told = someNumbers(texts);
     if (/tv_show/.test(type) && told.number === null) return null;
     const series = [facts.title, ...facts.h1, title, ...facts.h2].map(beforeNumbers).map((one) => trim(withoutSite(one ?? "", facts))).find((one) => one.length > 1)
-      ?? title.split(/:\s|\s[-–—|]\s/)[0];
+      ?? beforeColon(facts) ?? title.split(/:\s|\s[-–—|]\s/)[0];
     return { title: withYear(series)?.title ?? series, kind: "episode", ...told, length, least: 180 };
   }
 
-  const CREDIT = /(?<!\p{L})(?:directed by|director|regie|regia|regi|reż|reżyseria|režie|rendezte|yönetmen|réalisé|réalisation|réalisateur|réalisatrice|un film de|un film di|ein film von|a film by|een film van|en film av|um filme de|dirigid[ao]|dirección|direção|instruktør|regissör|ohjaus|режисс[её]р)(?!\p{L})|監督|导演|導演|감독/iu;
+  const CREDIT = /(?<!\p{L})(?:directed by|director|regie|regia|regi|reż|reżyseria|režie|rendezte|yönetmen|réalisé|réalisation|réalisateur|réalisatrice|un film de|un film di|ein film von|a film by|een film van|en film av|um filme de|dirigid[ao]|dirección|direção|instruktør|regissör|ohjaus|режисс[её]р)(?!\p{L})|(?<!\p{L})R: |監督|导演|導演|감독/iu;
   const GENRE = /(?<!\p{L})(?:drama|dramma|drame|thriller|krimi|komödie|comedy|comédie|comedia|commedia|horror|western|romance|animation|science[- ]fiction|sci-fi|film noir|abenteuer|adventure|драма|комедия)(?!\p{L})|드라마|剧情|喜剧|ドラマ/iu;
   // Such a line beside the heading says that this is no film, unless it calls it one.
-  const STAGED = /(?<!\p{L})(?:lecture|vorlesung|webinar|talk ?show|talk|magazin|nachrichten|news|actualités|noticias|telegiornale|nyheder|nyheter|uutiset|wiadomości|новости|zprávy|journaal|híradó|konzert|concert|concierto|oper|opera|opéra|theater|theatre|théâtre|teatro|ballett?|livestream|gottesdienst|full match|podcast|gameplay|kurs|course|tutorial|mitschnitt|aufzeichnung|recording|sitzung|quiz|lesung)(?!\p{L})/iu;
+  const STAGED = /(?<!\p{L})(?:lecture|vorlesung|webinar|talk ?show|talk|magazin|nachrichten|news|actualités|noticias|telegiornale|nyheder|nyheter|uutiset|wiadomości|новости|zprávy|journaal|híradó|konzert|concert|concierto|oper|opera|opéra|theater|theatre|théâtre|teatro|ballett?|livestream|gottesdienst|full match|podcast|gameplay|kurs|course|tutorial|mitschnitt|aufzeichnung|recording|sitzung|quiz|lesung|vortrag|hochamt|hörbuch|hörspiel|gelesen von|workshop|seminar|dj[- ]set|\p{L}*gespräch\p{L}*)(?!\p{L})/iu;
   const WHERE = /\/(?:films?|filme|movies?|watch|player|play|stream\w*|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|titles?|feature|documentar\w+|dokus?|ver|voir|guarda|regarder|assistir|ogladaj|izle|abspielen|wiedergabe|spielen|detail|vod)\//i;
   const OF_FILMS = /\/(?:films?|filme|movies?|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|feature|documentar\w+|dokus?)\//i;
   // Sites of these have long videos that are no films.
@@ -115,7 +121,7 @@
   const MAKER = /(?<!\p{L})(?:a film by|ein film von|un film de|un film di|een film van)(?!\p{L})/iu;
   const STREAMS = /(?:^|\.)(?:hulu|max|hbomax|paramountplus|peacocktv|tv\.apple|discoveryplus|crunchyroll|mubi|joyn|tvnow|rtl|wowtv|sky\w*|canalplus|viaplay|starz|shudder|criterionchannel|kanopy|stan|britbox|itv|channel4|nowtv|pluto|plex|rakuten|filmin|hotstar|viki|iqiyi|wavve|tving|watcha|tubitv|raiplay|france|rtve|svtplay|nrk|dr|yle|npo|tvp|ceskatelevize|orf|srf|rts|vrt|movistarplus|globoplay|okko|ivi)\.(?:com|tv|de|fr|it|es|se|no|dk|fi|nl|pl|cz|at|ch|be|co\.uk|co|net|ru|com\.au)$/i;
   const PLACE = /vod|videothek|mediathek|stream|tube|(?:^|[.-])tv|play/i;
-  const SERIAL = /seri|dizi|anime|drama|season|staffel|saison|temporada|sezon|\/tv\//i;
+  const SERIAL = /seri|novela|sitcom|dizi|anime|drama|season|staffel|saison|temporada|sezon|\/tv\//i;
 
   // Layer three: words alone. A season and a number, or a title that much else says is a film's.
   function written(facts, data) {
@@ -141,7 +147,8 @@
     const title = nameless && slug ? `${slug[1].replaceAll("-", " ")} (${slug[2]})` : heading ?? (data.video?.name || facts.pictures[0] || headed(page, facts));
     const said = withYear(title) ?? withYear(facts.title) ?? withYear(clean(facts.og.title));
     const name = withYear(title)?.title ?? title;
-    if (!name || ABOUT_ONE.test(name) || (!heading && isSiteName(name, facts))) return null;
+    // words before a name in quotation marks speak about it
+    if (!name || ABOUT_ONE.test(name) || /\p{L}\s*[„“"«].+[”“"»]/u.test(name) || (!heading && isSiteName(name, facts))) return null;
     const sure = said && (plain(said.title) === plain(name) || plain(facts.title).includes(plain(name)));
     const whole = WHOLE.test(facts.title), where = WHERE.test(`${pathname}/`), credited = CREDIT.test(`${near} | ${facts.about} | ${facts.h1.join(" | ")}`);
     const byMaker = facts.h1.some((one) => MAKER.test(one));
@@ -155,11 +162,11 @@
     const told = beside(facts).some((one) => yearIn(one) && /\d\s*(?:min|分|мин)/i.test(one) && !/\d{1,2}[./]\d{1,2}[./]/.test(one));
     const points = 2 * Boolean(sure) + 2 * whole + where + called + filmed + 2 * credited + 2 * linked + (!sure && year !== null) + Boolean(length) + told;
     // a name and a year alone may be anybody's video: something must speak of films, or of a place where they are played
-    const signs = whole || called || filmed || credited || linked || told || OF_FILMS.test(`${pathname}/`);
-    if (points < (other ? 4 : 2) || !(signs || (sure && (where || PLACE.test(hostname))) || plainName)) return null;
+    const signs = whole || called || filmed || credited || linked || OF_FILMS.test(`${pathname}/`);
+    if (points < (other ? 4 : 2) || !(signs || plainName)) return null;
     return {
       title: trim(name.replace(WHOLE, "").replace(ENDING, "")) || name, year, kind: "film", length,
-      least: isShort(facts) ? 300 : byMaker ? 600 : !signs && !where ? 6000 : points > 2 ? 2400 : sure ? 4800 : 3600,
+      least: isShort(facts) ? 300 : byMaker ? 600 : !signs ? (where || PLACE.test(hostname) ? 4800 : 6000) : points > 2 ? 2400 : sure ? 4800 : 3600,
     };
   }
 
