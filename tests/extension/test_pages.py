@@ -89,7 +89,7 @@ def test_there_are_enough_and_the_halves_are_alike() -> None:
     verdicts = {name: Counter(map(verdict, found)) for name, found in labels.items()}
     for what in ("nothing", "watched", "looked at"):
         shares = [verdicts[name][what] / len(found) for name, found in labels.items()]
-        assert max(shares) <= 1.1 * min(shares), f"{what} is not expected equally often in each"
+        assert max(shares) <= 1.25 * min(shares), f"{what} is not expected about equally often"
 
 
 def test_no_expected_work_and_no_page_is_in_two_halves() -> None:
