@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import http.client
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +23,8 @@ from epicrec.disk import locked
 from epicrec.errors import InputError
 from epicrec.server import serve, tls
 from epicrec.server.store import people, schema
-from server.conftest import ADMIN, PATIENCE, _free_port, released, running, wait_for
+from server.conftest import ADMIN, PATIENCE, _free_port, prepare, released, running, wait_for
+from server.test_durability import Writer, accounts, check
 
 FILMS = ["heat-1995", "alien-1979", "fargo-1996"]
 
@@ -102,34 +105,57 @@ def test_a_socket_handed_over_waits_while_the_server_restarts(tmp_path: Path) ->
                     server.wait(PATIENCE)
 
 
+class Workers:
+    """A server with two workers on PostgreSQL, as a process of its own."""
+
+    def __init__(self, folder: Path, database: str) -> None:
+        self.port = _free_port()
+        self.settings = {
+            "data": str(folder), "port": self.port, "http": True, "admin_key": ADMIN,
+            "database": database, "workers": 2, "train_every": 0, "requests_per_minute": 10**6,
+        }  # fmt: skip
+        prepare(catalogue="films", **self.settings)
+        given = {f"EPICREC_SERVER_{k.upper()}": str(v) for k, v in self.settings.items()}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "from epicrec.server import serve; serve()"],
+            env=os.environ | given, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        wait_for(lambda: self.process.poll() is not None or self.answers())
+        wait_for(lambda: len(self.pids()) == 2)
+
+    def pids(self) -> set[int]:
+        found = subprocess.run(
+            ["pgrep", "-P", str(self.process.pid), "-f", "spawn_main"], capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
+        return {int(pid) for pid in found.stdout.split()}
+
+    def answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as probe:
+                probe.sendall(b"GET /api/health/ready HTTP/1.1\r\nHost: x\r\n\r\n")
+                return probe.recv(4096).startswith(b"HTTP/1.1 200")
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
 @pytest.mark.slow
 def test_workers_are_replaced_without_a_lost_request(
     tmp_path: Path, postgresql: Callable[[], str]
 ) -> None:
-    port = _free_port()
-    settings = {
-        "data": tmp_path / "server", "port": port, "http": "true", "admin_key": ADMIN,
-        "database": postgresql(), "workers": 2, "train_every": 0, "requests_per_minute": 10**6,
-    }  # fmt: skip
-    environment = {f"EPICREC_SERVER_{name.upper()}": str(value) for name, value in settings.items()}
-    server = subprocess.Popen(
-        [sys.executable, "-c", "from epicrec.server import serve; serve(catalogue='films')"],
-        env=os.environ | environment, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    server = Workers(tmp_path / "server", postgresql())
     failed: list[object] = []
     answered = 0
     stop = threading.Event()
 
-    def children() -> set[str]:
-        found = subprocess.run(
-            ["pgrep", "-P", str(server.pid), "-f", "spawn_main"], capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-        return set(found.stdout.split())
-
     def ask() -> None:
         nonlocal answered
-        line = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        line = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
         while not stop.is_set():
             try:
                 line.request("GET", "/api/items", headers={"X-API-Key": ADMIN})
@@ -142,33 +168,48 @@ def test_workers_are_replaced_without_a_lost_request(
                 failed.append(repr(error))
         line.close()
 
-    def answers() -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as probe:
-                probe.sendall(b"GET /api/health/ready HTTP/1.1\r\nHost: x\r\n\r\n")
-                return probe.recv(4096).startswith(b"HTTP/1.1 200")
-        except OSError:
-            return False
-
     try:
-        wait_for(lambda: server.poll() is not None or answers())
-        wait_for(lambda: len(children()) == 2)
-        first = children()
+        first = server.pids()
         asking = [threading.Thread(target=ask) for _ in range(2)]
         for thread in asking:
             thread.start()
-        server.send_signal(signal.SIGHUP)
-        wait_for(lambda: len(children()) == 2 and not children() & first)
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: len(server.pids()) == 2 and not server.pids() & first)
         before = answered
         wait_for(lambda: answered > before + 20)
         stop.set()
         for thread in asking:
             thread.join()
         assert failed == []
-        server.terminate()
-        assert server.wait(PATIENCE) == 0
+        server.process.terminate()
+        assert server.process.wait(PATIENCE) == 0
     finally:
         stop.set()
-        with suppress(ProcessLookupError):
-            os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
+        server.close()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kills", [50])
+def test_workers_are_killed_and_nothing_acknowledged_is_lost(
+    tmp_path: Path, postgresql: Callable[[], str], kills: int
+) -> None:
+    server = Workers(tmp_path / "server", postgresql())
+    writers = [Writer(server.port, *account) for account in accounts(server.settings)]
+    rng = random.Random(0)
+    try:
+        for writer in writers:
+            writer.start()
+        for _ in range(kills):
+            wait_for(lambda: len(server.pids()) == 2 and server.answers())
+            time.sleep(rng.random() / 2)
+            os.kill(rng.choice(sorted(server.pids())), signal.SIGKILL)
+        wait_for(lambda: len(server.pids()) == 2 and server.answers())
+        for writer in writers:
+            writer.stop.set()
+            writer.join()
+            check(server.port, writer)
+        assert sum(writer.acknowledged for writer in writers) > kills
+    finally:
+        for writer in writers:
+            writer.stop.set()
+        server.close()

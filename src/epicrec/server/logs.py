@@ -6,14 +6,13 @@ Lines are written by a thread of their own: a reader that stalls costs lines, ne
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
-import queue
 import sys
 import threading
 import time
 import traceback
+from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
@@ -21,6 +20,7 @@ from typing import TextIO
 log = logging.getLogger("epicrec.server")
 
 _WAITING = 10_000  # lines; beyond, they are dropped and counted
+_WRITE_EVERY = 0.1  # seconds
 _LAST_WORDS = 2.0  # seconds for what is left when the process ends
 
 
@@ -43,37 +43,40 @@ class JsonLines(logging.Formatter):
 
 
 class Aside(logging.Handler):
-    """Hands lines to a thread that writes them to a stream."""
+    """Hands lines to a thread that now and then writes all there are to a stream: woken for each,
+    it would take the interpreter away from the answers."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
         self.dropped = 0
         self._stream = stream
-        self._lines: queue.Queue[str] = queue.Queue(_WAITING)
+        self._lines: deque[str] = deque()
+        self._busy = False
         threading.Thread(target=self._write, name="log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        try:
-            self._lines.put_nowait(self.format(record) + "\n")
-        except queue.Full:
+        if len(self._lines) >= _WAITING:
             self.dropped += 1
+        else:
+            self._lines.append(self.format(record) + "\n")
 
-    def close(self) -> None:
+    def flush(self) -> None:
         """Wait a moment for what is left; a reader that has stalled is not waited for."""
         end = time.monotonic() + _LAST_WORDS
-        while self._lines.unfinished_tasks and time.monotonic() < end:
+        while (self._lines or self._busy) and time.monotonic() < end:
             time.sleep(0.01)
-        super().close()
 
     def _write(self) -> None:
         while True:
+            time.sleep(_WRITE_EVERY)
+            self._busy = True
+            lines = [self._lines.popleft() for _ in range(len(self._lines))]
             try:
-                self._stream.write(self._lines.get())
+                self._stream.write("".join(lines))
                 self._stream.flush()
             except (OSError, ValueError):  # whoever read it has gone
-                self.dropped += 1
-            finally:
-                self._lines.task_done()
+                self.dropped += len(lines)
+            self._busy = False
 
 
 def dropped() -> int:
@@ -81,11 +84,16 @@ def dropped() -> int:
     return sum(one.dropped for one in logging.getLogger().handlers if isinstance(one, Aside))
 
 
+def last_words() -> None:
+    """Have everything written: a process that ends by a signal says nothing more."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+
+
 def start_logging(level: int = logging.INFO) -> None:
     """Everything this process logs goes out as JSON lines."""
     handler = Aside(sys.stderr)
     handler.setFormatter(JsonLines())
-    atexit.register(handler.close)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

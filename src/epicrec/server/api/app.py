@@ -18,7 +18,7 @@ from epicrec.collective.refusals import Refusal
 from epicrec.errors import InputError
 from epicrec.server.api import collective, feedback, gorse, items, operator, people, recommend
 from epicrec.server.api.guard import Guard
-from epicrec.server.logs import event
+from epicrec.server.logs import event, last_words
 from epicrec.server.service import Service
 from epicrec.server.settings import Settings
 from epicrec.server.store.database import UNAVAILABLE, BusyError, cause
@@ -65,6 +65,7 @@ def create_app(settings: Settings) -> FastAPI:
         yield {"settings": settings}  # to the connections
         await service.stop()
         event("stopped")
+        last_words()
 
     app = FastAPI(
         title="epicrec server",
