@@ -152,7 +152,7 @@ NAMED = [
     ),
     Fault(
         "episodes are films", "matching", "client/matching.py",
-        "if episode and found.status in", "if False and found.status in",
+        "if in_season else found)", "if False else found)",
     ),
     Fault(
         "episodes by season only", "matching", "client/matching.py",
