@@ -15,13 +15,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sqlalchemy import update
 
 from epicrec.client.remote import shown_certificate
 from epicrec.disk import locked
 from epicrec.errors import InputError
-from epicrec.server import serve, tls
+from epicrec.server import serve, service, tls
 from epicrec.server.store import people, schema
 from server.conftest import ADMIN, PATIENCE, _free_port, prepare, released, running, wait_for
 from server.test_durability import Writer, accounts, check
@@ -30,8 +31,9 @@ FILMS = ["heat-1995", "alien-1979", "fargo-1996"]
 
 
 def test_hosts_on_one_database_know_of_each_other(
-    tmp_path: Path, postgresql: Callable[[], str]
+    tmp_path: Path, postgresql: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(service, "_TICK", 0.2)
     settings = {"database": postgresql(), "catalogue": "films"}
     with running(tmp_path / "one", **settings) as one, running(tmp_path / "two", **settings) as two:
         user, leaver, other = (one.register() for _ in range(3))
@@ -45,6 +47,8 @@ def test_hosts_on_one_database_know_of_each_other(
         # a key dies, an item goes, a release counts: each on one host, seen on the other
         leaver.delete(gone)
         wait_for(lambda: there[leaver.user_id].get(gone).status_code == 401)
+        lists = tmp_path / "two" / "models" / "1" / "top_items.npy"
+        wait_for(lambda: bool((np.load(lists) == -1).all(axis=1).any()))  # overwritten there, too
         one.admin.patch(f"/api/item/{found[0]}", json={"IsHidden": True})
         wait_for(lambda: found[0] not in there[user.user_id].get(own, params={"n": 1000}).json())
         user.put(f"/api/user/{user.user_id}/release", json=released([*FILMS, found[1]]))

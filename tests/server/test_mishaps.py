@@ -73,7 +73,7 @@ def test_a_database_that_is_gone_and_comes_back(
         assert serving.client().get("/api/health/ready").json()["Ready"] is True
 
 
-@pytest.mark.parametrize("name", ["top_items.npy", "item_factors.npy", "meta.json", "gram.npy"])
+@pytest.mark.parametrize("name", ["top_items.npy", "meta.json"])
 def test_a_damaged_training_gives_way_to_the_one_before(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "server"
     with running(folder, catalogue="films") as serving:

@@ -62,6 +62,7 @@ class Service:
         self._deleted = False  # since the database was last brought to the disk as a whole
         self._seen: dict[int, int] = {}  # the revisions that this process knows of
         self._opened: int | None = None
+        self._left = False  # somebody, perhaps on another host, since the lists were opened
         self._held, self._keeps = ExitStack(), False
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -132,6 +133,9 @@ class Service:
                     self._deleted = False
                     await run_in_threadpool(seal, self.settings.folder / "models")
                     await run_in_threadpool(self.database.checkpoint)
+                if self._left:  # whoever left on another host is overwritten here as well
+                    self._left = False
+                    await self.ranking.open()
                 if not self._is_keeper():
                     continue
                 every = self.settings.train_every
@@ -169,6 +173,7 @@ class Service:
         before, now = self._seen, await self.database.read(revisions)
         if now.get(DELETIONS) != before.get(DELETIONS):
             self.callers.look_again()
+            self._left = not self.database.is_sqlite
         if now.get(CATALOGUE) != before.get(CATALOGUE):
             visible = await self.database.read(catalogue.visible)
             self.ranking.show_only({key for key, _, _ in visible})
