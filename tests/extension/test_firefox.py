@@ -30,6 +30,7 @@ PREFS = {
     "datareporting.policy.dataSubmissionEnabled": False, "browser.aboutwelcome.enabled": False,
     "network.captive-portal-service.enabled": False, "network.connectivity-service.enabled": False,
     "services.settings.server": "http://127.0.0.1:9/", "app.update.enabled": False,
+    "marionette.port": 0,
 }  # fmt: skip
 
 
@@ -59,13 +60,15 @@ Services.obs.addObserver((channel) => {
 class Marionette:
     """Firefox's own remote control: one JSON message after another, each with its length."""
 
-    def __init__(self, port: int, running: subprocess.Popen[bytes]) -> None:
+    def __init__(self, told: Path, running: subprocess.Popen[bytes]) -> None:
+        """Where it listens is told in a file: any port that is free."""
         end = time.monotonic() + PATIENCE
         while True:
             try:
+                port = int(told.read_text())
                 self._line = socket.create_connection(("127.0.0.1", port), PATIENCE)
                 break
-            except OSError:
+            except (OSError, ValueError):
                 assert running.poll() is None, "Firefox did not start"
                 assert time.monotonic() < end, "Firefox hangs"
                 time.sleep(0.1)
@@ -94,7 +97,7 @@ class Marionette:
             size += self._line.recv(1) or pytest.fail("Firefox hung up")
         body = b""
         while len(body) < int(size[:-1]):
-            body += self._line.recv(int(size[:-1]) - len(body))
+            body += self._line.recv(int(size[:-1]) - len(body)) or pytest.fail("Firefox hung up")
         return json.loads(body)
 
     def close(self) -> None:
@@ -104,12 +107,8 @@ class Marionette:
 @contextmanager
 def firefox(profile: Path) -> Iterator[Marionette]:
     profile.mkdir()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    prefs = PREFS | {"marionette.port": port}
     lines = [
-        f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in prefs.items()
+        f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in PREFS.items()
     ]
     (profile / "user.js").write_text("\n".join(lines))
     assert PROGRAM is not None
@@ -120,7 +119,7 @@ def firefox(profile: Path) -> Iterator[Marionette]:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     try:
-        with closing(Marionette(port, running)) as control:
+        with closing(Marionette(profile / "MarionetteActivePort", running)) as control:
             yield control
     finally:
         os.killpg(running.pid, signal.SIGTERM)
@@ -128,7 +127,7 @@ def firefox(profile: Path) -> Iterator[Marionette]:
             running.wait(10)
         except subprocess.TimeoutExpired:
             os.killpg(running.pid, signal.SIGKILL)
-            running.wait(5)
+            running.wait(PATIENCE)
 
 
 def wait_for(holds: Callable[[], object]) -> None:
@@ -168,7 +167,7 @@ def test_a_site_is_allowed_a_film_arrives_and_the_site_is_left(tmp_path: Path) -
         control.run("watch(0.6)")
         wait_for(lambda: control.run(PLAYED))
         control.run(ALLOW, name, f"*://*.{SITE}/*", chrome=True)
-        assert SITE in control.run(ORIGINS, name, chrome=True)
+        wait_for(lambda: SITE in control.run(ORIGINS, name, chrome=True))
         wait_for(pages.device.extension.sites)
         control.ask("WebDriver:Navigate", url=f"http://www.{SITE}:{port}/film/heat")
         control.run("watch(0.6)")
@@ -181,7 +180,7 @@ def test_a_site_is_allowed_a_film_arrives_and_the_site_is_left(tmp_path: Path) -
         control.ask("WebDriver:Navigate", url=f"moz-extension://{host}/popup.html")
         wait_for(lambda: control.run("return document.body.dataset.ready"))
         control.run(leave, SITE)
-        assert SITE not in control.run(ORIGINS, name, chrome=True)
+        wait_for(lambda: SITE not in control.run(ORIGINS, name, chrome=True))
         control.ask("WebDriver:Navigate", url=f"http://www.{SITE}:{port}/film/the-matrix")
         control.run("watch(0.6)")
         wait_for(lambda: control.run(PLAYED))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -21,6 +20,7 @@ from epicrec.privacy import Guarantee
 from epicrec.server import Settings
 from epicrec.server.main import make_server
 from epicrec.server.service import Service
+from ports import held_port
 
 ADMIN = "admin-key-of-the-tests"
 PATIENCE = 600.0
@@ -161,15 +161,28 @@ def two_running(folder: Path, **settings: Any) -> Iterator[tuple[Running, Runnin
                 link.close()
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port for a server in a process of its own."""
+    with held_port() as own:
+        yield own
+
+
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[Callable[[], str]]:
+def postgresql_port() -> Iterator[int]:
+    with held_port() as own:
+        yield own
+
+
+@pytest.fixture(scope="session")
+def postgresql(postgresql_port: int) -> Iterator[Callable[[], str]]:
     """Makes empty databases in a PostgreSQL of our own on loopback."""
     binaries = _postgresql_binaries()
     if binaries is None:
         pytest.skip("PostgreSQL is not installed (make system, or apt-get install postgresql)")
     folder = Path(_postgres_folder())
     as_postgres = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    port = _free_port()
+    port = postgresql_port
 
     def call(program: str, *arguments: str) -> None:
         done = subprocess.run(
@@ -180,7 +193,8 @@ def postgresql() -> Iterator[Callable[[], str]]:
 
     data, where = str(folder / "data"), f"-c listen_addresses=127.0.0.1 -c port={port} -k {folder}"
     call("initdb", "-D", data, "-U", "epicrec", "-A", "trust", "-E", "UTF8", "--locale=C")
-    call("pg_ctl", "-D", data, "-o", where, "-l", str(folder / "log"), "-w", "start")
+    patience = ["-w", "-t", f"{PATIENCE:.0f}"]
+    call("pg_ctl", "-D", data, "-o", where, "-l", str(folder / "log"), *patience, "start")
     made = 0
 
     def new_database() -> str:
@@ -192,7 +206,7 @@ def postgresql() -> Iterator[Callable[[], str]]:
     try:
         yield new_database
     finally:
-        call("pg_ctl", "-D", data, "-m", "immediate", "stop")
+        call("pg_ctl", "-D", data, "-m", "immediate", *patience, "stop")
         shutil.rmtree(folder)
 
 
@@ -233,10 +247,3 @@ def _postgres_folder() -> str:
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
     return folder
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

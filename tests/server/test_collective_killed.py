@@ -11,7 +11,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ from epicrec.server import Settings, serve
 from epicrec.server.collective import signing_key
 from epicrec.server.store.database import Database
 from epicrec.server.store.rounds import SqlStore
-from server.conftest import PATIENCE, _free_port, wait_for
+from ports import held_port
+from server.conftest import PATIENCE, wait_for
 
 TASK, DEVICES = "common-model", 3
 HISTORIES = [["heat-1995"], ["alien-1979", "up-2009"], []]
@@ -45,7 +46,8 @@ class Town:
         self.folder, self.moments = folder, {name: iter(all_) for name, all_ in moments.items()}
         self.deaths = 0
         self.running: dict[str, subprocess.Popen[bytes]] = {}
-        ports = {role: _free_port() for role in ROLES}
+        self.ports = ExitStack()
+        ports = {role: self.ports.enter_context(held_port()) for role in ROLES}
         self.urls = {role: f"https://127.0.0.1:{port}" for role, port in ports.items()}
         for role in ROLES:
             (folder / role).mkdir(mode=0o700)
@@ -149,6 +151,7 @@ class Town:
         for process in self.running.values():
             process.kill()
             process.wait(PATIENCE)
+        self.ports.close()
 
 
 def killed(folder: Path, moments: dict[str, list[str]]) -> Town:

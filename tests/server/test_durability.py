@@ -24,7 +24,7 @@ from epicrec.server.store import people
 from epicrec.server.store.database import Database
 from epicrec.server.training import lists
 from killing import ENVIRONMENT
-from server.conftest import ADMIN, PATIENCE, _free_port, prepare
+from server.conftest import ADMIN, PATIENCE, prepare
 
 MOMENTS = (
     "training 30", "server COMMIT 9", "server INSERT 30", "server 7", "training replace 6",
@@ -178,8 +178,8 @@ def look(port: int, nursery: Nursery, writers: list[Writer]) -> int:
     ],
     ids=["some steps", "hundreds of steps"],
 )
-def test_killed_under_load(tmp_path: Path, moments: Sequence[str]) -> None:
-    folder, port = tmp_path / "server", _free_port()
+def test_killed_under_load(tmp_path: Path, port: int, moments: Sequence[str]) -> None:
+    folder = tmp_path / "server"
     settings = {
         "data": str(folder), "http": True, "port": port, "admin_key": ADMIN,
         "train_every": 0, "training_nice": 0, "factors": 4, "iterations": 3,

@@ -37,7 +37,6 @@ from server.conftest import (
     ADMIN,
     PATIENCE,
     Running,
-    _free_port,
     prepare,
     released,
     running,
@@ -312,9 +311,12 @@ def test_only_tls_is_spoken(tmp_path: Path) -> None:
     with running(tmp_path / "server", http=False) as serving:
         assert serving.client().get("/api/health/live").headers["strict-transport-security"]
         with pytest.raises(httpx.TransportError):
-            httpx.get(serving.url.replace("https", "http") + "/api/health/live")
+            httpx.get(serving.url.replace("https", "http") + "/api/health/live", timeout=PATIENCE)
         with pytest.raises(httpx.ConnectError, match="certificate"):
-            httpx.get(serving.url + "/api/health/live", verify=ssl.create_default_context())
+            httpx.get(
+                serving.url + "/api/health/live", timeout=PATIENCE,
+                verify=ssl.create_default_context(),
+            )  # fmt: skip
 
 
 def test_the_fingerprint_is_told_as_clients_show_it(tmp_path: Path) -> None:
@@ -394,8 +396,7 @@ def test_a_limit_refills_evenly() -> None:
 # ---- start and stop -----------------------------------------------------------------------
 
 
-def test_sigterm_ends_it_cleanly_and_logs_are_json(tmp_path: Path) -> None:
-    port = _free_port()
+def test_sigterm_ends_it_cleanly_and_logs_are_json(tmp_path: Path, port: int) -> None:
     settings = {
         "data": str(tmp_path / "server"), "port": port, "catalogue": "films", "train_every": 0,
     }  # fmt: skip
@@ -416,7 +417,9 @@ def test_sigterm_ends_it_cleanly_and_logs_are_json(tmp_path: Path) -> None:
         trusted = ssl.create_default_context(cafile=tmp_path / "server" / "tls" / "ca.pem")
         user = httpx.post(f"{url}/api/register", timeout=PATIENCE, verify=trusted).json()
         key = (tmp_path / "server" / "admin.key").read_text().strip()
-        listed = httpx.get(f"{url}/api/users", headers={"X-API-Key": key}, verify=trusted)
+        listed = httpx.get(
+            f"{url}/api/users", headers={"X-API-Key": key}, timeout=PATIENCE, verify=trusted
+        )
         _, shown = shown_certificate(url)
         assert listed.json()["Users"][0]["UserId"] == user["UserId"]
         assert (tmp_path / "server" / "admin.key").stat().st_mode & 0o777 == 0o600
