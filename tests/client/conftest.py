@@ -94,7 +94,8 @@ class Served:
 
     def rows_of(self, account: dict[str, Any]) -> list[Any]:
         """What the server holds under a name that the device may have forgotten; for the admin."""
-        with httpx.Client(base_url=self.url, headers={"X-API-Key": ADMIN}) as admin:
+        own = {"X-API-Key": ADMIN}
+        with httpx.Client(base_url=self.url, headers=own, timeout=PATIENCE) as admin:
             found = admin.get(f"/api/user/{account['user_id']}/feedback")
         return list(found.json()) if found.status_code == 200 else []
 

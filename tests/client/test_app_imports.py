@@ -266,4 +266,4 @@ def test_firefox_while_it_is_open(
                 running.wait(10)
             except subprocess.TimeoutExpired:
                 os.killpg(running.pid, signal.SIGKILL)
-                running.wait(5)
+                running.wait(PATIENCE)

@@ -3,6 +3,7 @@
 import contextlib
 import http.server
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -249,7 +250,8 @@ class TestBroken:
         whole = profile.database.read_bytes()
         profile.database.write_bytes(whole[: len(whole) // 2])
         self.refuse(profile, "cannot be read")
-        profile.database.write_bytes(whole[:8192] + os.urandom(8192) + whole[16384:])
+        noise = random.Random(1).randbytes(8192)
+        profile.database.write_bytes(whole[:8192] + noise + whole[16384:])
         self.refuse(profile, "cannot be read")
 
     def test_gone(self, tmp_path: Path) -> None:
@@ -379,7 +381,9 @@ def test_chromium_while_it_runs(tmp_path: Path, pages: str) -> None:
                 "--no-first-run", "--disable-background-networking", "--disable-component-update",
                 "--disable-sync",
             ],
+            timeout=PATIENCE * 1000,
         )  # fmt: skip
+        context.set_default_timeout(PATIENCE * 1000)
         try:
             tab = context.new_page()
             begun = datetime.now(UTC) - timedelta(seconds=1)

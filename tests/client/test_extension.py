@@ -74,7 +74,8 @@ def alone(tmp_path: Path) -> Iterator[Pages]:
 
 def post(pages: Pages, path: str, body: Any, origin: str | None = ORIGIN) -> httpx.Response:
     headers = {} if origin is None else {"Origin": origin}
-    return httpx.post(f"{pages.entrance}/extension/{path}", json=body, headers=headers)
+    url = f"{pages.entrance}/extension/{path}"
+    return httpx.post(url, json=body, headers=headers, timeout=PATIENCE)
 
 
 @pytest.fixture
@@ -359,10 +360,11 @@ def test_other_pages_and_other_extensions_get_nothing(
 def test_only_a_post_to_127_0_0_1_is_heard(alone: Pages, paired: Paired) -> None:
     message = paired.message(paired.entry("a"))
     url = f"{alone.entrance}/extension/messages"
-    got = httpx.get(url, params=message, headers={"Origin": ORIGIN})
+    got = httpx.get(url, params=message, headers={"Origin": ORIGIN}, timeout=PATIENCE)
     assert "EpicRec runs on this machine" in got.text, "the entrance, as for anybody"
     named = {"Origin": ORIGIN, "Host": f"{alone.door.name}:{alone.door.port}"}
-    assert httpx.post(url, json=message, headers=named).status_code == 403
+    refused = httpx.post(url, json=message, headers=named, timeout=PATIENCE)
+    assert refused.status_code == 403
     assert alone.device.history.count() == 0
 
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import certifi
 import pytest
 
-from client.conftest import Pages, Served, serving, showing
+from client.conftest import PATIENCE, Pages, Served, serving, showing
 from client.film_site import NAME, film_site
 from epicrec.client import door as doors
 from epicrec.client.history import History
@@ -52,10 +52,31 @@ def started() -> Iterator[Any]:
         yield running
 
 
+class Chromium:
+    """A running Chromium whose pages wait as long as everything here does."""
+
+    def __init__(self, browser: Any) -> None:
+        self._browser = browser
+
+    def new_context(self, **options: Any) -> Any:
+        return patient(self._browser.new_context(**options))
+
+    def new_page(self) -> Any:
+        """A page in a context of its own, which ends with it."""
+        page = self._browser.new_page()
+        patient(page.context)
+        return page
+
+
+def patient(context: Any) -> Any:
+    context.set_default_timeout(PATIENCE * 1000)
+    return context
+
+
 @pytest.fixture(scope="module")
-def chromium(started: Any) -> Iterator[Any]:
-    browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-    yield browser
+def chromium(started: Any) -> Iterator[Chromium]:
+    browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=PATIENCE * 1000)
+    yield Chromium(browser)
     browser.close()
 
 
@@ -98,10 +119,10 @@ def test_from_a_running_browsers_history_to_rows_and_back(
     with film_site() as port, showing(tmp_path / "client", server=publishing.url) as pages:
         person = started.chromium.launch_persistent_context(
             str(tmp_path / ".config/chromium"), executable_path=CHROMIUM, headless=False,
-            args=["--headless=new", *FLAGS],
+            args=["--headless=new", *FLAGS], timeout=PATIENCE * 1000,
         )  # fmt: skip
         try:
-            tab = person.new_page()
+            tab = patient(person).new_page()
             for film in ("heat", "alien", "matrix"):
                 tab.goto(f"http://{NAME}:{port}/m/{film}")
             person.on("request", lambda request: asked.append(request.url))
@@ -260,6 +281,7 @@ def test_keyboard_alone(pages: Pages, chromium: Any) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the page"
     page.keyboard.press("Enter")
+    page.wait_for_url("**/#main")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Try with an example history"
     page.keyboard.press("Enter")
@@ -409,7 +431,7 @@ def test_another_application_of_this_machine_gets_no_cookie(pages: Pages, chromi
         # (at any place in the list: it may still ask the others for an icon)
         page.goto(f"http://{pages.door.name}:{port}/")
         assert any(cookie["value"] in (found or "") for found in brought)
-    replayed = context.browser.new_context().new_page()
+    replayed = chromium.new_context().new_page()
     assert replayed.goto(address).status == 403, "the invitation was used"
     assert "Your history" not in replayed.content()
     replayed.context.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from client.conftest import Pages, serving, showing
+from client.conftest import PATIENCE, Pages, serving, showing
 from epicrec.client import door as doors
 from epicrec.client.device import Device
 from epicrec.client.door import Door
@@ -34,7 +35,7 @@ def browser(pages: Pages) -> httpx.Client:
     return httpx.Client(
         base_url=pages.entrance,
         headers=own,
-        timeout=600,
+        timeout=PATIENCE,
         limits=httpx.Limits(max_keepalive_connections=0),
     )
 
@@ -83,7 +84,7 @@ def test_127_0_0_1_has_no_cookie_and_an_entrance_only(pages: Pages, path: str) -
     for headers in ({}, own, {"Authorization": "Bearer x"}, {"Sec-Fetch-Site": "none"}):
         for name in ("127.0.0.1", "localhost"):
             host = {"Host": f"{name}:{pages.door.port}"}
-            answer = httpx.get(pages.entrance + path, headers=headers | host)
+            answer = httpx.get(pages.entrance + path, headers=headers | host, timeout=PATIENCE)
             assert "EpicRec runs on this machine" in answer.text
             assert "set-cookie" not in answer.headers
             assert pages.door.name not in answer.text, "the name is for the owner alone"
@@ -94,7 +95,7 @@ def test_programs_of_the_same_person_bring_the_token(pages: Pages) -> None:
     file = pages.door.program_file
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     token = {"Authorization": f"Bearer {file.read_text()}"}
-    answer = httpx.get(f"{pages.entrance}/data/history.csv", headers=token)
+    answer = httpx.get(f"{pages.entrance}/data/history.csv", headers=token, timeout=PATIENCE)
     assert answer.headers["content-type"].startswith("text/csv")
     assert "set-cookie" not in answer.headers
 
@@ -136,15 +137,17 @@ def test_the_entrance_opens_the_owners_browser(
         monkeypatch.setattr(pages.door, "_browse", opened.append)
         cross = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
         for headers in (cross, {"Sec-Fetch-Site": "same-site"}, {}):
-            refused = httpx.post(pages.entrance, headers=headers)
+            refused = httpx.post(pages.entrance, headers=headers, timeout=PATIENCE)
             assert refused.status_code == 403, "no other page opens windows"
         assert opened == []
         own = {"Origin": pages.entrance, "Sec-Fetch-Site": "same-origin"}
-        answer = httpx.post(pages.entrance, headers=own)
+        answer = httpx.post(pages.entrance, headers=own, timeout=PATIENCE)
         file = pages.door.redirect_file
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        end = time.monotonic() + PATIENCE
         while not opened:
-            pass
+            assert time.monotonic() < end, "no browser was opened"
+            time.sleep(0.01)
         assert opened == [file.resolve().as_uri()]
         text = file.read_text()
         assert "no-referrer" in text
@@ -155,8 +158,9 @@ def test_the_entrance_opens_the_owners_browser(
         with browser(pages) as http:
             assert http.get("/", params={"token": token}).status_code == 200
         assert not file.exists(), "used up"
-        monkeypatch.setattr(doors, "_PAUSE", 60.0)
-        assert httpx.post(pages.entrance, headers=own).status_code == 429
+        monkeypatch.setattr(doors, "_PAUSE", 2 * PATIENCE)
+        again = httpx.post(pages.entrance, headers=own, timeout=PATIENCE)
+        assert again.status_code == 429
 
 
 def test_where_the_name_is_not_known_127_0_0_1_warns(pages: Pages) -> None:
@@ -164,7 +168,7 @@ def test_where_the_name_is_not_known_127_0_0_1_warns(pages: Pages) -> None:
     assert plain.startswith(pages.entrance)
     with browser(pages) as http:
         assert http.get("/", params=urlsplit(plain).query).status_code == 403, "for that host only"
-    with httpx.Client(base_url=pages.entrance) as http:
+    with httpx.Client(base_url=pages.entrance, timeout=PATIENCE) as http:
         answer = http.get("/", params=urlsplit(pages.door.invite(plain=True)).query)
         http.cookies.clear()
         http.headers["Cookie"] = cookie_of(answer)

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from client.conftest import serving
+from client.conftest import PATIENCE, serving
 from epicrec.client.device import Device
 from epicrec.data import Catalogue, Ratings
 from epicrec.privacy import Guarantee, Ledger
@@ -29,7 +29,7 @@ def test_clients_stop_using_a_model_that_is_withdrawn(
             published = server.folder / "published"
             published.rename(server.folder / "withdrawn-1")
             for route in ("/api/model", "/api/model/info"):
-                assert httpx.get(server.url + route).status_code == 404
+                assert httpx.get(server.url + route, timeout=PATIENCE).status_code == 404
             assert device.refresh() == ""
             found = device.for_you()
             assert not found.with_model

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from client.conftest import PATIENCE
 from extension.figure import EXTENSION
 
 SITE = "kinobox.example"
@@ -170,8 +171,9 @@ def chromium(
     with film_site() as port:
         context = started.chromium.launch_persistent_context(
             str(profile), executable_path=executable, headless=False, args=flags,
-            ignore_default_args=["--disable-extensions"],
+            ignore_default_args=["--disable-extensions"], timeout=PATIENCE * 1000,
         )  # fmt: skip
+        context.set_default_timeout(PATIENCE * 1000)
         try:
             yield Browser(context, port)
         finally:

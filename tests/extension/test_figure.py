@@ -10,6 +10,7 @@ import shutil
 
 import pytest
 
+from client.conftest import PATIENCE
 from extension.figure import SCRIPTS, judge_pages
 from extension.labelled import OPEN, SEALED, read
 
@@ -29,9 +30,11 @@ final = pytest.mark.skipif(
 def test_precision_and_recall(name: str) -> None:
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"],
+            timeout=PATIENCE * 1000,
+        )  # fmt: skip
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE * 1000)
         page.evaluate(SCRIPTS + "\n;0")
         found = judge_pages(page, *read(name))
         browser.close()

@@ -128,11 +128,11 @@ def _scores(table: pa.Table) -> list[float]:
 
 def server(folder: Path, films: Catalogue) -> dict[str, Any]:
     """A server's data folder, through the server that runs on it."""
-    with serving(folder) as (url, admin):
+    with serving(folder) as (_, admin):
         stats = admin.get("/api/dashboard/stats").json()
         stats["counts"].pop("users_seen_in_7_days")  # these become fewer by themselves
         users = [user["UserId"] for user in _all(admin, "/api/users", "Users")]
-        published = httpx.get(f"{url}/api/model").content
+        published = admin.get("/api/model").content
         return {
             "counts": stats["counts"],
             "feedback_by_type": stats["feedback_by_type"],
@@ -173,8 +173,8 @@ def serving(folder: Path, **settings: Any) -> Iterator[tuple[str, httpx.Client]]
     url = f"http://127.0.0.1:{made.servers[0].sockets[0].getsockname()[1]}"
     key = (folder / "admin.key").read_text("utf-8").strip()
     try:
-        with httpx.Client(base_url=url, headers={"X-API-Key": key}, timeout=60) as admin:
+        with httpx.Client(base_url=url, headers={"X-API-Key": key}, timeout=600) as admin:
             yield url, admin
     finally:
         made.should_exit = True
-        thread.join(30)
+        thread.join(600)
