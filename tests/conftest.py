@@ -1,21 +1,56 @@
-"""What all tests share: small data made here, and the real data where it is."""
+"""What all tests share: small data made here, the real data where it is, and the same draws at
+every run."""
 
 import os
+import random
+import secrets
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
 from epicrec.data import Ratings
+from epicrec.perturb.epicrec import mechanism
+from epicrec.privacy import noise
 from epicrec.testing.fixtures import films, viewers  # noqa: F401
 
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 
 settings.register_profile(
-    "no stopwatch", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "no stopwatch", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("searching", settings.get_profile("no stopwatch"), derandomize=False)
 settings.load_profile("no stopwatch")
+
+DRAWN = random.Random()
+"""In the place of the operating system's randomness, for noise: begins anew with each test's name,
+so that a test that passed passes again, here and elsewhere."""
+default_rng = np.random.default_rng
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _same_noise() -> Iterator[None]:
+    """Noise without a seed comes from `DRAWN`; keys, tokens and names do not."""
+    source = SimpleNamespace(token_bytes=DRAWN.randbytes, randbits=DRAWN.getrandbits)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (noise, mechanism):
+            patch.setattr(module, "secrets", source)
+        patch.setattr(
+            np.random,
+            "default_rng",
+            lambda seed=None: default_rng(DRAWN.getrandbits(128) if seed is None else seed),
+        )
+        yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before the fixtures of any scope; what takes hours may meet what nobody has met."""
+    soaking = item.get_closest_marker("soak") is not None
+    DRAWN.seed(secrets.token_bytes(32) if soaking else item.nodeid)
 
 
 @pytest.fixture(scope="session")

@@ -163,7 +163,7 @@ def _tests(
 ) -> subprocess.CompletedProcess[str] | None:
     """Run an area's tests on a copy until the first that fails; None where it takes too long."""
     command = [
-        sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0",
+        sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider",
         "-m", "not slow and not realdata and not soak", *AREAS[area].tests,
     ]  # fmt: skip
     environment = os.environ | {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}

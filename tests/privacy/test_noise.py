@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import secrets
 import subprocess
 import sys
 from fractions import Fraction
@@ -113,8 +114,9 @@ def test_agrees_with_opendp(name):
         np.bincount(np.searchsorted(edges, x), minlength=edges.size + 1)
         for x in (theirs, draw(1_000_000, scale), draw(1_000_000, scale * 1.1))
     ]
-    assert stats.chi2_contingency(np.array(tables)[[0, 1]]).pvalue > 1e-5
-    assert stats.chi2_contingency(np.array(tables)[[0, 2]]).pvalue < 1e-9
+    # theirs has no seed: a p-value below 1e-10 comes that often
+    assert stats.chi2_contingency(np.array(tables)[[0, 1]]).pvalue > 1e-10
+    assert stats.chi2_contingency(np.array(tables)[[0, 2]]).pvalue < 1e-20
 
 
 def low_bits(outputs):
@@ -160,7 +162,8 @@ LAPLACE_SEED_0 = [0, -43, -39, 67, 274, 121]
 GAUSSIAN_SEED_0 = [-182, 188, -186, 96, 15, 31]
 
 
-def test_without_seed_never_the_same():
+def test_without_seed_never_the_same(monkeypatch):
+    monkeypatch.setattr(noise, "secrets", secrets)
     np.random.seed(0)
     first = discrete_laplace(50, 1e9)
     np.random.seed(0)
@@ -171,7 +174,8 @@ def _draw_in_child(queue):
     queue.put(integer_gaussian(20, 1e9).tolist())
 
 
-def test_forked_children_differ():
+def test_forked_children_differ(monkeypatch):
+    monkeypatch.setattr(noise, "secrets", secrets)  # the operating system's, and not the tests' own
     integer_gaussian(20, 1e9)  # the parent has drawn before
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
