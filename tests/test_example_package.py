@@ -145,9 +145,10 @@ def test_it_alters_a_history(place: Place) -> None:
 
 
 def test_its_audit_holds(place: Place) -> None:
-    """A bound that is 95 % sure lies above the truth now and then, but not by a fifth."""
+    """A bound that is 95 % sure lies above the truth now and then, but not by half: nine standard
+    deviations here."""
     found = place.epicrec("audit", "coins", "--runs", "4000", ends=(0, 1))
-    assert found["lower_bound"] < 1.2
+    assert found["lower_bound"] < 1.5
     assert found["lower_bound"] > 0.1, "an audit that sees nothing would hold for anything"
 
 

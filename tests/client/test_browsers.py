@@ -359,8 +359,8 @@ def wait_for_pages(profile: Profile, site: str) -> list[Visit]:
         visits: list[Visit] = []
         with contextlib.suppress(InputError):  # the tables of a new profile come in a while
             visits = [visit for visit in read_visits(profile) if visit.url.startswith(site)]
-        titled = sum(bool(visit.title) for visit in visits)
-        if titled >= len(PAGES) or time.monotonic() > end:
+        titled = {visit.url for visit in visits if visit.title}
+        if len(titled) == len(PAGES) or time.monotonic() > end:
             return visits
         time.sleep(0.3)
 

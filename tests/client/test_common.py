@@ -245,7 +245,8 @@ def test_what_is_erased_does_not_send_twice_and_who_leaves_sends_nothing(
 ) -> None:
     one, wire = device(tmp_path / "one", servers, films)
     with closing(one):
-        one.common.tick(NOW, lambda: HISTORY)
+        one.common.hear(NOW)  # and not `tick`, which sends where the moment drawn is this one
+        one.common.prepare(lambda: HISTORY)
         server, certificate = one.account["url"], one.account["certificate"]
         part = one.common.part
         one.erase()
@@ -260,7 +261,8 @@ def test_what_is_erased_does_not_send_twice_and_who_leaves_sends_nothing(
         assert len(one.ledger.entries()) == 1
     other, wire = device(tmp_path / "other", servers, films)
     with closing(other):
-        other.common.tick(NOW, lambda: HISTORY)
+        other.common.hear(NOW)
+        other.common.prepare(lambda: HISTORY)
         other.common.leave()
         other.common.tick(LATER, lambda: HISTORY)
         assert not [method for method, _, _ in wire.sent if method == "PUT"]

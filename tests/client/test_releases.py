@@ -161,6 +161,7 @@ def test_withheld_names_and_titles_leave_nowhere(
     ).decode()
     assert "watch" in said
     secret = (device.account or {})["secret"]
+    said = said.replace(secret, "")  # random letters, which may spell any short word
     keyed = {r.url.path.split("/")[2] for r in served.seen if r.headers.get("x-api-key") == secret}
     assert keyed == {"feedback", "recommend"}, "the model is asked for without the key"
     for category in films.categories:

@@ -89,7 +89,7 @@ def test_more_fields_than_a_form_has(alone: Pages) -> None:
 def test_whoever_is_not_let_in_gets_a_page_too(alone: Pages) -> None:
     named = {"Host": f"{alone.door.name}:{alone.door.port}"}
     for headers in ({"Host": "evil.example"}, named):
-        answer = httpx.get(f"{alone.entrance}/history", headers=headers)
+        answer = httpx.get(f"{alone.entrance}/history", headers=headers, timeout=PATIENCE)
         assert answer.status_code in (403, 421)
         assert is_a_page(answer)
         assert f'href="{alone.entrance}/"' in answer.text

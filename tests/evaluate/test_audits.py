@@ -301,7 +301,7 @@ FAULTS: dict[str, tuple[Plant, Games, int]] = {
         wrapped(mechanism, "discrete_laplace", _without_first), s_epicrec, 800
     ),
     "EpicRec: one draw for all categories": (_once_for_all, s_epicrec_whole, 1000),
-    "EpicRec: noise as if each film had one category": (_each_category_alone, s_epicrec, 2400),
+    "EpicRec: noise as if each film had one category": (_each_category_alone, s_epicrec, 2800),
     "M-EpicRec: half the noise": (
         scaled(mechanism, "discrete_laplace", 0.2), of(Row("m-epicrec", release=True)), 1200
     ),
@@ -334,23 +334,23 @@ FAULTS: dict[str, tuple[Plant, Games, int]] = {
     ),
     "D2P: hardly ever outside the group": (_always_the_group, of(Row("i-d2p")), 40_000),
     "covariance: half the noise, Gaussian": (
-        scaled(budget, "add_integer_gaussian", 0.4), effects("user"), 40_000
+        scaled(budget, "add_integer_gaussian", 0.4), effects("user"), 16_000
     ),
     "covariance: half the noise, Laplace": (
-        scaled(budget, "add_discrete_laplace", 0.3), effects("rating", "laplace"), 40_000
+        scaled(budget, "add_discrete_laplace", 0.3), effects("rating", "laplace"), 16_000
     ),
-    "covariance: shares add up to more than 1": (_shares_of_six, effects("user"), 40_000),
+    "covariance: shares add up to more than 1": (_shares_of_six, effects("user"), 16_000),
     "covariance: sensitivity too small": (
-        _sensitivity(ItemEffects, Fraction(1, 2)), effects("user"), 40_000
+        _sensitivity(ItemEffects, Fraction(1, 2)), effects("user"), 24_000
     ),
     "covariance: one noise for both looks": (_same_noise_twice, effects("user"), 8000),
     "covariance: counts without noise": (_counts_plain, effects("user"), 8000),
     "covariance: a sum past the noise": (_past_the_noise, effects("user"), 8000),
     "covariance: a user's weight is missing": (
-        wrapped(ItemEffects, "__call__", _heavy), effects("user"), 40_000
+        wrapped(ItemEffects, "__call__", _heavy), effects("user"), 16_000
     ),
     "covariance: ratings are not clamped": (_wide, effects("rating"), 40_000),
-    "device: nothing new, nothing sent": (_nothing_new_nothing_sent, device, 400),
+    "device: nothing new, nothing sent": (_nothing_new_nothing_sent, device, 480),
     "server: a list by exact popularity": (_exact_popularity, server, 800),
 }  # fmt: skip
 

@@ -228,7 +228,8 @@ def test_hiding_has_its_law_and_holds_its_claim(monkeypatch: pytest.MonkeyPatch)
 
     def outputs(ratings: Ratings) -> np.ndarray:
         """What came of the cell of item 0 of every user: -1 for nothing."""
-        mechanism = HidingDPI(items, STARS, epsilon=1.0, fakes=0.4)
+        seed = 2 if ratings is rated else 1
+        mechanism = HidingDPI(items, STARS, epsilon=1.0, fakes=0.4, seed=seed)
         released = mechanism.alter(ratings)
         cell = np.full(runs, -1)
         first = released.items == 0
@@ -238,7 +239,7 @@ def test_hiding_has_its_law_and_holds_its_claim(monkeypatch: pytest.MonkeyPatch)
     laws = cell_laws(HidingDPI(items, STARS, epsilon=1.0, fakes=0.4))
     for ratings, law in ((unrated, laws[0]), (rated, laws[5])):
         seen = np.bincount(outputs(ratings) + 1, minlength=6)
-        assert chisquare(seen, law * runs).pvalue > 1e-6
+        assert chisquare(seen, law * runs).pvalue > 1e-3
     assert 0.5 < audit_epsilon(outputs(rated), outputs(unrated)).lower_bound <= 1.1
 
     true_chances = hiding.keeping_chances

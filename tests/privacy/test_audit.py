@@ -66,6 +66,12 @@ def test_says_what_it_saw():
     assert audit_epsilon(np.zeros(1000), np.zeros(1000)).lower_bound == 0
 
 
+def test_a_value_that_comes_late_counts_for_the_nearest():
+    """One output of 9 after many of 10 is no output of 0: all of those are a's."""
+    late = np.append(np.full(999, 10), 9)
+    assert audit_epsilon(np.zeros(1000), late) == audit_epsilon(np.zeros(1000), np.full(1000, 10))
+
+
 @pytest.mark.parametrize("bad", [np.zeros(10), np.zeros((200, 2)), np.full(200, np.nan)])
 def test_refuses_unusable_outputs(bad):
     with pytest.raises(InputError, match="outputs_b must be at least 100 numbers"):

@@ -7,7 +7,6 @@ would be but for its noise; whatever else differs is what the guarantee does not
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,7 @@ from epicrec.server.store import catalogue, people, releases
 from epicrec.server.store.database import Database
 from epicrec.server.training import job, lists, publish
 from epicrec.server.training.ledger import operator_ledger
-from server.conftest import Client, Running, prepare, running
+from server.conftest import Client, Running, prepare, running, wait_for
 
 VICTIM = "victim"
 WATCHED, HIDDEN = "heat-1995", "alien-1979"
@@ -207,8 +206,8 @@ def test_lists_served_before_are_gone_and_no_promise_is_made(tmp_path: Path, pin
         assert me.get(f"/api/recommend/{me.user_id}").json() == []
         assert me.get(f"/api/item/{WATCHED}/neighbors").status_code == 404
         assert list(models.iterdir()) == []
-        while serving.admin.get("/api/dashboard/publishing").json()["state"] != "failed":
-            time.sleep(0.05)
+        admin = serving.admin
+        wait_for(lambda: admin.get("/api/dashboard/publishing").json()["state"] == "failed")
         said = serving.admin.get("/api/dashboard/publishing").json()["error"]
         assert "no guarantee about the same ratings holds any more" in said
         assert serving.client().get("/api/model/info").status_code == 404

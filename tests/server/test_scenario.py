@@ -21,9 +21,10 @@ def test_two_hundred_devices_and_one_that_leaves(
 ) -> None:
     folder = tmp_path / "server"
     with running(folder, http=False, catalogue="films", factors=16) as serving:
+        registered = [serving.register() for _ in range(DEVICES)]  # one order, one held-out part
 
         def join(number: int) -> tuple[Client, list[str]]:
-            device = serving.register()
+            device = registered[number]
             seen = [str(item) for item in films.item_ids[viewers.items[viewers.row(number)]]]
             body = released(seen, PROMISE)
             answer = device.put(f"/api/user/{device.user_id}/release", json=body)

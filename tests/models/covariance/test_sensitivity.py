@@ -85,13 +85,13 @@ def largest_change(unit: str, norm: int, pairs: int, seed: int) -> dict[int, tup
     worst: dict[int, tuple[float, float]] = {}
     for block in range(pairs // 50):
         data = histories(seed + block, 50)
+        made = [(one, float(one.sensitivity)) for one in all_statistics(unit, norm, seed + block)]
         for user in range(50):
             one = data.users_at(np.array([user]))
             other = without_one_rating(one, 0, rng) if unit == "rating" else None
-            for at, statistic in enumerate(all_statistics(unit, norm, seed + block)):
+            for at, (statistic, claimed) in enumerate(made):
                 change = statistic(one) - (statistic(other) if other is not None else 0)
                 moved = norm_of(change, norm)
-                claimed = float(statistic.sensitivity)
                 assert moved <= claimed, (type(statistic).__name__, unit, norm, moved / claimed)
                 worst[at] = max(worst.get(at, (0.0, 0.0)), (moved / claimed, moved))
     return worst

@@ -41,7 +41,7 @@ def test_a_seed_repeats_both_parts_and_without_one_noise_is_fresh():
         return gs_totals(member, 0.5, 3, np.random.default_rng(1), seed).tolist()
 
     assert totals(4) == totals(4) != totals(5)
-    assert totals(None) != totals(None)
+    assert len({tuple(totals(None)) for _ in range(5)}) > 1, "two alike are one in 20,000"
 
 
 def test_nothing_of_the_history_shows_without_passing_the_noise(monkeypatch):

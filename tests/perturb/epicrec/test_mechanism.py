@@ -18,6 +18,7 @@ from epicrec.testing.guarantees import GuaranteeContract
 from epicrec.testing.perturbers import PerturberContract
 
 MIXED = {"Drama": "all release", "Comedy": "no release", "War": "all release"}
+SURE = 1 - 1e-9
 
 
 class TestSEpicRec(PerturberContract):
@@ -206,7 +207,7 @@ def test_the_default_shows_nothing_of_it():
             [2 * (2 in r.items) + (3 in r.items) for r in releases],
         ]
     for one, other in zip(found["with"], found["without"], strict=True):
-        assert audit_epsilon(one, other, confidence=0.999_999).holds(0.1)
+        assert audit_epsilon(one, other, confidence=SURE).holds(0.1)
 
 
 # ---- sensitivity over random catalogues and levels -------------------------------------------
@@ -283,8 +284,8 @@ def test_all_categories_no_release(films):
 def test_an_empty_history_still_draws_noise(films):
     """Or the size of the release would tell that the history is empty."""
     device = SEpicRec(films, epsilon=0.2)
-    sizes = {len(device.release([]).items) for _ in range(20)}
-    assert len(sizes) > 5
+    sizes = {len(device.release([]).items) for _ in range(40)}
+    assert len(sizes) > 3  # no three have more than two fifths of the chance: 1e-11 at most
 
 
 def test_text_ids_come_back_as_text():
@@ -374,11 +375,11 @@ def _loss(releases: list[Any]) -> list[float]:
     ]
 
 
-def _audit(device: SEpicRec, runs: int = 12_000) -> float:
+def _audit(device: SEpicRec, runs: int = 8_000) -> float:
     from epicrec.privacy import audit_epsilon
 
     a, b = ([device.release(h) for _ in range(runs)] for h in ([1, 2], [2]))
-    return audit_epsilon(_loss(a), _loss(b), confidence=0.999_999).lower_bound
+    return audit_epsilon(_loss(a), _loss(b), confidence=SURE).lower_bound
 
 
 def test_audit_of_the_noisy_totals(monkeypatch):
@@ -386,7 +387,7 @@ def test_audit_of_the_noisy_totals(monkeypatch):
     monkeypatch.setattr(SEpicRec, "_stand_ins", lambda *_: np.zeros(0, np.int64))
     device = SEpicRec(SMALL, epsilon=1.0)
     bound = _audit(device)
-    assert 0.6 < bound <= 1.0
+    assert 0.5 < bound <= 1.0
     import epicrec.perturb.epicrec.mechanism as module
 
     honest = module.discrete_laplace
