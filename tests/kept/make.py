@@ -29,7 +29,7 @@ import numpy as np
 from epicrec import Catalogue, Dataset, Guarantee, Ledger, Ratings, Scale, model_class
 from epicrec.client import Device
 from epicrec.client.choice import Choice
-from epicrec.client.pages.results import export_all
+from epicrec.client.pages.settings import export_all
 from epicrec.client.releases import Releases
 from epicrec.client.schedule import set_schedule
 from epicrec.client.store import Store
