@@ -24,7 +24,7 @@ from epicrec.disk import locked
 from epicrec.errors import InputError
 from epicrec.server import serve, service, tls
 from epicrec.server.store import people, schema
-from server.conftest import ADMIN, PATIENCE, _free_port, prepare, released, running, wait_for
+from server.conftest import ADMIN, PATIENCE, prepare, released, running, wait_for
 from server.test_durability import Writer, accounts, check
 
 FILMS = ["heat-1995", "alien-1979", "fargo-1996"]
@@ -112,8 +112,8 @@ def test_a_socket_handed_over_waits_while_the_server_restarts(tmp_path: Path) ->
 class Workers:
     """A server with two workers on PostgreSQL, as a process of its own."""
 
-    def __init__(self, folder: Path, database: str) -> None:
-        self.port = _free_port()
+    def __init__(self, folder: Path, port: int, database: str) -> None:
+        self.port = port
         self.settings = {
             "data": str(folder), "port": self.port, "http": True, "admin_key": ADMIN,
             "database": database, "workers": 2, "train_every": 0, "requests_per_minute": 10**6,
@@ -150,9 +150,9 @@ class Workers:
 
 @pytest.mark.slow
 def test_workers_are_replaced_without_a_lost_request(
-    tmp_path: Path, postgresql: Callable[[], str]
+    tmp_path: Path, port: int, postgresql: Callable[[], str]
 ) -> None:
-    server = Workers(tmp_path / "server", postgresql())
+    server = Workers(tmp_path / "server", port, postgresql())
     failed: list[object] = []
     answered = 0
     stop = threading.Event()
@@ -195,9 +195,9 @@ def test_workers_are_replaced_without_a_lost_request(
 @pytest.mark.soak
 @pytest.mark.parametrize("kills", [50])
 def test_workers_are_killed_and_nothing_acknowledged_is_lost(
-    tmp_path: Path, postgresql: Callable[[], str], kills: int
+    tmp_path: Path, port: int, postgresql: Callable[[], str], kills: int
 ) -> None:
-    server = Workers(tmp_path / "server", postgresql())
+    server = Workers(tmp_path / "server", port, postgresql())
     writers = [Writer(server.port, *account) for account in accounts(server.settings)]
     rng = random.Random(0)
     try:
