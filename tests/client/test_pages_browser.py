@@ -36,7 +36,8 @@ if CHROMIUM is None:
 SCREENSHOTS = Path(os.environ.get("EPICREC_SCREENSHOTS", "out/screenshots"))
 EVERY_PAGE = (
     "", "history", "history?q=star", "sources", "extension", "privacy", "preview", "for-you",
-    "browse?genre=Comedy", "watchlist", "film/heat-1995", "learned", "ledger", "server", "data",
+    "browse?genre=Comedy", "watchlist", "film/heat-1995", "learned", "common", "ledger", "server",
+    "data",
 )  # fmt: skip
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",

@@ -58,7 +58,7 @@ def _show_demo(result: Mapping[str, Any]) -> None:
         "rounds: each cut its numbers in two halves, and no server saw both."
     )
     rows = [{"row": name, "films": " · ".join(films)} for name, films in result["rows"].items()]
-    print_table("Recommended on the device, from the true history and the common model", rows)
+    print_table(f"Recommended on the device, from the true history and {result['with']}", rows)
     out.print(f"Guarantee to everyone who took part: {result['model']['promise']}")
     out.print(result["model"]["void"])
 
