@@ -155,14 +155,14 @@ def test_passphrase_pages(tmp_path: Path) -> None:
     with showing(tmp_path / "client") as pages:
         pages.http.post("/example")
         assert pages.http.post("/data/passphrase", data=words | {"again": "x"}).status_code == 400
-        assert "under the passphrase" in pages.http.post("/data/passphrase", data=words).text
+        assert "under the new passphrase" in pages.http.post("/data/passphrase", data=words).text
     with showing(tmp_path / "client") as pages:
         assert pages.http.get("/history").url.path == "/unlock"
         assert pages.http.post("/unlock", data={"passphrase": "wrong one"}).status_code == 403
         opened = pages.http.post("/unlock", data=words)
         assert opened.status_code == 200
         assert "24 films" in pages.http.get("/history").text
-        pages.http.post("/data/passphrase")
+        pages.http.post("/data/passphrase", data={"current": words["again"], "act": "remove"})
     with showing(tmp_path / "client") as pages:
         assert pages.device.history.count() == 24
 

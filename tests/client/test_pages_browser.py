@@ -152,11 +152,12 @@ def test_from_a_running_browsers_history_to_rows_and_back(
                 "alien-1979", "heat-1995", "the-matrix-1999",
             ]  # fmt: skip
             page.goto(f"{pages.url}/privacy")
+            page.get_by_text("More ways").click()
             page.get_by_role("radio", name="Balanced").check()
-            page.get_by_text("By category").click()
             page.get_by_role("combobox", name="Horror").select_option(label="Keep to myself")
-            press(page, "Save and go to the preview")
+            press(page, "Save and look at what would be sent")
             press(page, "Draw the noise")
+            assert page.locator(".film").count() == len(pages.device.releases.unsent()[0].rows)
             shown = page.locator("#payload").text_content()
             (stored,) = pages.device.releases.unsent()
             assert shown.encode() == stored.payload
@@ -202,11 +203,12 @@ def test_three_clicks_and_live_odds(pages: Pages, chromium: Any) -> None:
     page.goto(f"{pages.url}/privacy")
     before = page.locator("#odds").inner_text()
     assert "58 of 100" in before
+    page.get_by_text("More ways").click()
     page.get_by_role("radio", name="Balanced").check()
     page.locator("#odds", has_text="74 of 100").wait_for()
     assert page.locator("#odds circle.on").count() == 74
     assert page.locator("#odds circle.other").count() == 26
-    page.get_by_role("radio", name="Keep to myself").check()
+    page.get_by_role("radio", name="Nothing").check()
     page.locator("#odds", has_text="Nothing about your history leaves").wait_for()
     assert pages.device.choice.strength == "recommended", "nothing is saved by looking"
     assert problems == [], "no error, and nothing the content policy had to stop"
@@ -219,8 +221,9 @@ def test_everything_works_without_script(pages: Pages, chromium: Any) -> None:
     enter(page, pages)
     press(page, "Try with an example history")
     page.goto(f"{pages.url}/privacy")
+    page.get_by_text("More ways").click()
     page.get_by_role("radio", name="Balanced").check()
-    press(page, "Save and go to the preview")
+    press(page, "Save and look at what would be sent")
     assert "74 of 100" in page.inner_text("main")
     press(page, "Draw the noise")
     press(page, "Send this to")

@@ -120,6 +120,7 @@ def told(
             now.step("drawing", (privacy.draw, {}), *LOOKING)
             now.kept["first"] = stored = device.releases.unsent()[0]
             now.kept["entered"] = len(device.ledger.entries())
+            now.kept["rows before"] = device.for_you().rows
             put_feedback, arrived = Remote.put_feedback, []
 
             def put_and_look(self: Remote, payload: bytes) -> None:
@@ -131,6 +132,7 @@ def told(
                 now.step("sending", (privacy.send, {"id": stored.id, "weekly": "yes"}))
             now.kept["at the server"] = arrived
             now.kept["sent"], now.kept["name"] = device.releases.get(stored.id), device.account
+            now.kept["rows after"] = device.for_you().rows
             now.step("looking", *LOOKING)
             now.step("not interested", (film_pages.mark, {"item_id": "heat-1995", "act": "no"}))
             now.step("a film", (film_pages.film, {"item_id": "alien-1979"}))
@@ -148,6 +150,7 @@ def told(
             now.steps["scheduled"] = list(served.seen)
             device.choose(Choice(overall=NO))
             now.step("keeping again", (film_pages.refresh, {}), *LOOKING)
+            now.kept["held then"] = served.rows_of(dict(now.kept["name"]))
             device.choose(Choice(overall=ALL, exceptions={"Horror": NO}))
             now.kept["clear"] = device.draw()
             now.kept["horror"] = {
@@ -300,6 +303,11 @@ def kept_to_oneself(told: Round) -> bool:
     return asked <= MODEL | {("GET user", "named")} and no_film_in(told, "fresh", "keeping again")
 
 
+def made_here(told: Round) -> bool:
+    """Nothing under a name, no film in a request, and rows on the page."""
+    return kept_to_oneself(told) and '<li class="film"' in told.shown["fresh"]
+
+
 def paired_in(told: Round, name: str) -> tuple[Device, Paired]:
     """A device of its own with a paired browser that looks at one site."""
     folder = told.device.folder.parent / name
@@ -382,14 +390,56 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
     "noted, on this device only.": nothing_asked("not interested"),
     "Nothing is asked of these sites before you press one. Then "
     "that site sees which film you look up.": links_wait,
-    "no release is sent; under your name the server is asked for "
-    "nothing, unless you have it show or delete what it holds or "
-    "take part in a common model": kept_to_oneself,
-    "films drawn at random are sent whose categories add up to "
-    "about those of yours; most are made up, and some you may "
-    "really have watched": drawn_in_their_place,
-    "what you watched is sent, without protection": lambda told: (
+    "No release is sent. Your rows work all the same: they are made here.": (
+        lambda told: made_here(told)
+    ),
+    "No more releases are sent. The server keeps what was sent "
+    "before, until you have it deleted.": lambda told: (
+        not put(told, "keeping again") and bool(told.kept["held then"])
+    ),
+    "No release has left yet, as far as this device knows. A first "
+    "one leaves when you have looked at it and sent it.": only_the_model("fresh", "drawing"),
+    "An altered history is shared with {server}.": lambda told: (
+        put(told, "sending") == [told.kept["sent"].payload]
+        and told.kept["sent"].release.guarantee.status == "proved"
+    ),
+    "What you watched is shared as it is with {server}.": lambda told: (
         set(told.kept["clear"].release.items) <= told.kept["watched"]
+    ),
+    "No release. What the server publishes for everybody is "
+    "fetched, without saying who asks.": lambda told: (
+        kept_to_oneself(told) and told.paths("fetching at no release") == MODEL
+    ),
+    "From releases nothing, as there are none.": lambda told: kept_to_oneself(told),
+    "Rows all the same, made here from all you really watched.": lambda told: made_here(told),
+    "Nothing, unless you take part in the common model.": lambda told: (
+        put(told, "fresh") == put(told, "keeping again") == []
+    ),
+    "Films drawn at random whose categories add up to about those "
+    "of yours. Most are made up, and some you may really have "
+    "watched.": drawn_in_their_place,
+    "Roughly how much you watch of each category. Of a single film "
+    "little more than by guessing: the odds are below.": odds_hold,
+    "Little today: your rows are made here either way, with what "
+    "the server publishes. Where it publishes nothing, its own list "
+    "gives a hint.": lambda told: told.kept["rows before"] == told.kept["rows after"],
+    "The server learns from many altered histories which films go together.": lambda told: (
+        bool(put(told, "sending")) and bool(told.kept["held then"])
+    ),
+    "What you watched, without protection.": lambda told: (
+        set(told.kept["clear"].release.items) <= told.kept["watched"]
+    ),
+    "All of it: whoever sees it knows that you watched those films.": lambda told: (
+        set(told.kept["clear"].release.items) == told.kept["watched"] - told.kept["horror"]
+    ),
+    "No more than an altered history does.": lambda told: (
+        told.kept["rows before"] == told.kept["rows after"]
+    ),
+    "The server learns from your history as it is.": lambda told: (
+        told.kept["clear"].release.guarantee.status == "none"
+    ),
+    "Whoever gets them sees no difference.": lambda told: (
+        len({(r["FeedbackType"], r["Timestamp"], r["Comment"]) for r in told.first.rows}) == 1
     ),
     "What you watched of a category that you keep to yourself has "
     "no influence on what is sent. It is treated as if you had "
@@ -550,13 +600,15 @@ NOT_PROMISES = (
     "Ask the server for everything it holds of me",
     "Choose a server to send it.",
     "Do you know this server?",
-    "For those who want to know",
     "I know why it changed",
     "Preview and send",
+    "Save and look at what would be sent Save",
     "The item model the server publishes knows only how popular films are, so it is not used.",
     "Then this browser does not know addresses that end in .localhost.",
     "What can be learned, and by whom",
     "What leaves",
+    "What a stranger could learn",
+    "What leaves this device",
     "What the server can learn",
     "What the server holds",
     "What will be sent",

@@ -80,11 +80,23 @@ def client(
     restore: Annotated[
         Path | None, typer.Option(help="Everything from another machine, as exported there.")
     ] = None,
+    browser: Annotated[
+        bool, typer.Option(help="Open the pages in a browser, where there is a screen.")
+    ] = True,
+    install: Annotated[
+        bool, typer.Option("--install", help="Into the desktop's menu and autostart, then exit.")
+    ] = False,
 ) -> None:
     """Your history, how private to be, and recommendations: pages on this machine alone."""
     needs("client", "fastapi", "jinja2", "httpx", "rapidfuzz", "platformdirs")
     from epicrec.client import run_client
 
+    if install:
+        from epicrec.client.desktop import install as into_desktop
+
+        for path in into_desktop(["--folder", str(folder.resolve())] if folder else []):
+            out.print(f"wrote {path}")
+        return
     run_client(
         folder=folder,
         server=server,
@@ -92,6 +104,7 @@ def client(
         catalogue=catalogue,
         port=port,
         restore=restore,
+        browser=browser,
     )
 
 

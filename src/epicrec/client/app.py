@@ -82,6 +82,7 @@ CHANGES: tuple[tuple[str, Handler], ...] = (
     ("/data/passphrase", settings.passphrase),
     ("/data/catalogue", settings.add_catalogue),
     ("/data/catalogue/forget", settings.forget_catalogue),
+    ("/lock", settings.lock),
     ("/unlock", settings.unlock),
     ("/begin-anew", settings.begin_anew),
 )

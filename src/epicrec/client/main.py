@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import tempfile
+import webbrowser
 import zipfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -42,17 +43,30 @@ def run_client(
     catalogue: str = "titles",
     port: int = PORT,
     restore: Path | None = None,
+    browser: bool = True,
 ) -> None:
-    """Serve the pages on 127.0.0.1 until interrupted."""
+    """Serve the pages on 127.0.0.1 until interrupted, and open them in a browser.
+
+    Where the program runs already, its entrance is opened instead.
+    """
+    from epicrec.client.door import has_screen
+    from epicrec.client.store import InUseError
+
     folder = folder or default_folder()
     if restore is not None:
         bring(folder, restore)
-    client, address = make_client(
-        folder, server=server, certificate=certificate, catalogue=catalogue, port=port
-    )
+    try:
+        client, address = make_client(
+            folder, server=server, certificate=certificate, catalogue=catalogue, port=port
+        )
+    except InUseError:
+        if not (browser and has_screen()):
+            raise
+        webbrowser.open(f"http://127.0.0.1:{port}/")
+        return
     with suppress(KeyboardInterrupt):  # that is how one ends it
         print(f"epicrec client: open {address}", file=sys.stderr, flush=True)
-        if sys.stderr.isatty():
+        if browser:
             client.door.open(address)
         client.run()
 

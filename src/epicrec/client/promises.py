@@ -31,12 +31,32 @@ PROMISES = {
     "not interested": "noted, on this device only.",
     "links": "Nothing is asked of these sites before you press one. Then that site sees which film "
     "you look up.",
-    # privacy
-    "level no": "no release is sent; under your name the server is asked for nothing, unless you "
-    "have it show or delete what it holds or take part in a common model",
-    "level noise": "films drawn at random are sent whose categories add up to about those of "
-    "yours; most are made up, and some you may really have watched",
-    "level all": "what you watched is sent, without protection",
+    # privacy: what is shared now
+    "now nothing": "No release is sent. Your rows work all the same: they are made here.",
+    "now stopped": "No more releases are sent. The server keeps what was sent before, until you "
+    "have it deleted.",
+    "now not yet": "No release has left yet, as far as this device knows. A first one leaves when "
+    "you have looked at it and sent it.",
+    "now altered": "An altered history is shared with {server}.",
+    "now everything": "What you watched is shared as it is with {server}.",
+    # privacy: the ways
+    "way nothing leaves": "No release. What the server publishes for everybody is fetched, without "
+    "saying who asks.",
+    "way nothing stranger": "From releases nothing, as there are none.",
+    "way nothing you": "Rows all the same, made here from all you really watched.",
+    "way nothing others": "Nothing, unless you take part in the common model.",
+    "way altered leaves": "Films drawn at random whose categories add up to about those of yours. "
+    "Most are made up, and some you may really have watched.",
+    "way altered stranger": "Roughly how much you watch of each category. Of a single film little "
+    "more than by guessing: the odds are below.",
+    "way altered you": "Little today: your rows are made here either way, with what the server "
+    "publishes. Where it publishes nothing, its own list gives a hint.",
+    "way altered others": "The server learns from many altered histories which films go together.",
+    "way everything leaves": "What you watched, without protection.",
+    "way everything stranger": "All of it: whoever sees it knows that you watched those films.",
+    "way everything you": "No more than an altered history does.",
+    "way everything others": "The server learns from your history as it is.",
+    # privacy: more ways
     "withheld": "What you watched of a category that you keep to yourself has no influence on what "
     "is sent. It is treated as if you had never watched any of it, so that nobody can tell that "
     "you keep it: made-up films of it may be sent under your name.",
@@ -56,6 +76,7 @@ PROMISES = {
     "size is public": "How many films are sent is not hidden: it is the number of those that are "
     "new, and where none is new nothing is sent.",
     # preview
+    "no mark": "Whoever gets them sees no difference.",
     "exactly": "It is exactly what will be sent, byte for byte.",
     "exactly but the name": "It is exactly what will be sent, but for your name: this device has "
     "none at the server and gets a random one with this release, in the place of the empty UserId.",

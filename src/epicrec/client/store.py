@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from epicrec.client.vault import DamagedError, Vault, write_private
+from epicrec.client.vault import DamagedError, Vault, WrongPassphraseError, write_private
 from epicrec.disk import locked
 from epicrec.errors import EpicrecError, InputError
 
@@ -109,6 +109,10 @@ class LockedError(EpicrecError):
     """The store is sealed; a passphrase opens it."""
 
 
+class InUseError(InputError):
+    """Another program has this store open."""
+
+
 class Store:
     """One connection, one user, one change at a time."""
 
@@ -191,6 +195,14 @@ class Store:
             for suffix in ("", "-journal"):
                 (self.folder / (PLAIN + suffix)).unlink(missing_ok=True)
             self._db, self._vault, self._written = _in_memory(content), vault, content
+
+    def opens(self, passphrase: str) -> bool:
+        """Whether this is the passphrase that the store is under."""
+        try:
+            Vault.open(self.folder / SEALED, passphrase)
+        except WrongPassphraseError:
+            return False
+        return True
 
     def unseal(self) -> None:
         """Keep everything in an open file again."""
@@ -280,7 +292,7 @@ def _hold(folder: Path) -> ExitStack:
     try:
         hold.enter_context(locked(folder / "lock", wait=False))
     except BlockingIOError:
-        raise InputError(
+        raise InUseError(
             f"another client uses {folder}; close it, or give this one its own --folder"
         ) from None
     return hold

@@ -91,7 +91,8 @@ class Ask:
         device = self.state.device
         shown = PAGES.get_template(name).render(
             said=said, sealed=device is None, catalogue=device and device.catalogue,
-            plain=self.plain, trouble=self.state.trouble, **values,
+            plain=self.plain, trouble=self.state.trouble,
+            lockable=device is not None and device.store.is_sealed, **values,
         )  # fmt: skip
         return HTMLResponse(shown, status)
 

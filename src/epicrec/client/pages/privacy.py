@@ -10,11 +10,12 @@ from starlette.responses import Response
 
 from epicrec import wire
 from epicrec.client.choice import Choice, mechanisms
+from epicrec.client.device import Device
 from epicrec.client.learned import category_views, in_worlds, title_odds
 from epicrec.client.pages.films import about
 from epicrec.client.pages.working import in_background, onward
 from epicrec.client.promises import said
-from epicrec.client.releases import CHOSEN_MOMENT
+from epicrec.client.releases import CHOSEN_MOMENT, Stored
 from epicrec.client.remote import RemoteError
 from epicrec.client.schedule import USUAL, next_moment, set_schedule
 from epicrec.client.web import Ask, Handler, to
@@ -22,9 +23,39 @@ from epicrec.errors import BudgetExceededError, InputError
 from epicrec.perturb import parse_level
 from epicrec.perturb.levels import LEVELS, PERTURBED
 
+_POSTERS = 120  # of a release, shown as pictures
+
 
 def privacy(ask: Ask) -> Response:
-    return ask.page("privacy.html", **_explained(ask, ask.device.choice))
+    device = ask.device
+    device.look_soon()
+    latest = next((stored for stored in device.releases.all() if stored.sent_at), None)
+    others, of = _measured(device)
+    return ask.page(
+        "privacy.html", now=_now(device), account=device.account, others=others, of=of,
+        part=device.common.part is not None, last=latest.sent_at if latest else "",
+        **_explained(ask, device.choice),
+    )  # fmt: skip
+
+
+def _now(device: Device) -> str:
+    """What is shared as things stand: the choice, and whether anything was ever sent."""
+    sent = device.releases.any_sent()
+    if not device.choice.sends(device.sendable):
+        return "stopped" if sent else "nothing"
+    if not sent:
+        return "not yet"
+    return "altered" if device.choice.perturbs(device.sendable) else "everything"
+
+
+def _measured(device: Device) -> tuple[int | None, int]:
+    """How many of the first films are others with what the server publishes than without."""
+    found = device.shelf.rows()
+    if not found.with_model:
+        return None, 0
+    first = [card.item_id for card in found.rows[0].cards]
+    without = {card.item_id for card in device.shelf.rows(compare=True).rows[0].cards}
+    return len([item for item in first if item not in without]), len(first)
 
 
 def odds(ask: Ask) -> Response:
@@ -89,11 +120,23 @@ def preview(ask: Ask) -> Response:
     return ask.page(
         "preview.html",
         unsent=unsent[0] if unsent else None,
+        **_posters(device, unsent[0] if unsent else None),
         latest=device.releases.latest(),
         account=device.account,
         refused=None,
         **_explained(ask, device.choice),
     )
+
+
+def _posters(device: Device, drawn: Stored | None) -> dict[str, Any]:
+    """The films of a release as pictures, those that were watched and those that are made up."""
+    rows, watched = drawn.rows if drawn else [], set(device.history.items())
+    items = list(dict.fromkeys(row["ItemId"] for row in rows))
+    yours = [item for item in items if item in watched]
+    return {
+        "films": [(about(device, item), item in watched) for item in items[:_POSTERS]],
+        "yours": len(yours), "made_up": len(items) - len(yours), "more": len(items) - _POSTERS,
+    }  # fmt: skip
 
 
 def draw(ask: Ask) -> Response:
@@ -103,7 +146,8 @@ def draw(ask: Ask) -> Response:
         device.draw(everything=bool(ask.field("everything")))
     except BudgetExceededError as error:
         return ask.page(
-            "preview.html", 409, unsent=None, latest=device.releases.latest(),
+            "preview.html", 409, unsent=None, **_posters(device, None),
+            latest=device.releases.latest(),
             account=device.account, refused=str(error), **_explained(ask, device.choice),
         )  # fmt: skip
     return to("/preview")

@@ -241,14 +241,31 @@ def _new_passphrase(ask: Ask) -> str:
 
 
 def passphrase(ask: Ask) -> Response:
-    store = ask.device.store
-    if store.is_sealed:
+    """Put the store under a passphrase, under another, or under none; who changes it knows it."""
+    store, remove = ask.device.store, ask.field("act") == "remove"
+    if store.is_sealed and not store.opens(ask.field("current")):
+        raise InputError("this is not the passphrase that it is under now; nothing was changed")
+    if remove:
         store.unseal()
         ask.say("The history is no longer under a passphrase.")
     else:
         store.seal(_new_passphrase(ask))
-        ask.say("The history is under the passphrase now. Without it nobody can open it.")
+        ask.say("The history is under the new passphrase now. Without it nobody can open it.")
     return to("/data")
+
+
+def lock(ask: Ask) -> Response:
+    """Close a store that is under a passphrase, until somebody gives it."""
+    device = ask.device
+    if not device.store.is_sealed:
+        raise InputError("put the history under a passphrase first; then it can be locked")
+    ask.state.device = None
+    device.published.settle()
+    device.close()
+    ask.state.jobs.clear()
+    ask.state.uploads.clear()
+    ask.say("Locked.")
+    return to("/unlock")
 
 
 def unlock_page(ask: Ask) -> Response:

@@ -52,7 +52,3 @@ document.addEventListener("submit", (event) => {
 window.addEventListener("pageshow", () => {
   for (const button of document.querySelectorAll("button:disabled")) button.disabled = false;
 });
-
-// On a narrow screen the row of pages is longer than the screen: show where we are.
-const here = document.querySelector("header nav [aria-current]");
-if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 40;
