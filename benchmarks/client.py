@@ -35,7 +35,7 @@ from epicrec.data import Catalogue
 
 PATHS = (
     "/", "/history", "/history?page=5", "/history?q=film+711", "/sources", "/privacy", "/preview",
-    "/for-you", "/for-you/G7", "/learned", "/learned?q=film+12", "/ledger", "/data",
+    "/for-you", "/browse?genre=G7", "/learned", "/learned?q=film+12", "/ledger", "/data",
 )  # fmt: skip
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 

@@ -30,7 +30,7 @@ AREAS = {
     "matching": Area(
         ("client/matching.py", "client/sources/titles.py"), ("tests/client/test_matching.py",)
     ),
-    "ranking": Area(("client/ranking.py",), ("tests/client/test_ranking.py",)),
+    "ranking": Area(("client/ranking.py", "client/rows.py"), ("tests/client/test_ranking.py",)),
     "metrics": Area(("evaluate/metrics.py",), ("tests/evaluate/test_metrics.py",)),
     "splits": Area(("data/splits.py",), ("tests/data/test_splits.py",)),
     "public": Area((), ("tests/data/test_public.py", "tests/models/test_public.py"), drawn=0),
@@ -231,6 +231,11 @@ NAMED = [
     Fault(
         '"why" names one film twice', "ranking", "client/ranking.py",
         "part[first, columns] = -np.inf", "pass",
+    ),
+    Fault("what was rated low speaks", "ranking", "client/ranking.py", "LOW = 3.0", "LOW = 0.0"),
+    Fault(
+        "a film in two rows", "ranking", "client/rows.py",
+        "self._left = self._left[~self._among(films)[self._left]]", "pass",
     ),
     Fault("_HINT ×10", "ranking", "client/ranking.py", "_HINT = 0.1", "_HINT = 1.0"),
     Fault("_TASTE 0", "ranking", "client/ranking.py", "_TASTE = 1.0", "_TASTE = 0.0"),
