@@ -208,7 +208,7 @@ def test_three_clicks_and_live_odds(pages: Pages, chromium: Any) -> None:
     page.locator("#odds", has_text="74 of 100").wait_for()
     assert page.locator("#odds circle.on").count() == 74
     assert page.locator("#odds circle.other").count() == 26
-    page.get_by_role("radio", name="Nothing").check()
+    page.get_by_role("radio", name="Nothing", exact=True).check()
     page.locator("#odds", has_text="Nothing about your history leaves").wait_for()
     assert pages.device.choice.strength == "recommended", "nothing is saved by looking"
     assert problems == [], "no error, and nothing the content policy had to stop"
