@@ -138,7 +138,10 @@ def test_killed_at_any_step_an_entry_arrives_once(tmp_path: Path, films: Catalog
     for moment in ("INSERT 1", "INSERT 3", "INSERT 5", "COMMIT 1", "UPDATE 2", killing.NEVER):
         command = [sys.executable, killing.__file__, moment, "client", "--folder", str(folder)]
         with subprocess.Popen(
-            [*command, "--port", "0"], stderr=subprocess.PIPE, text=True, env=killing.ENVIRONMENT
+            [*command, "--port", "0", "--catalogue", "films"],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=killing.ENVIRONMENT,
         ) as client:
             assert client.stderr is not None
             port = urlsplit(client.stderr.readline().split()[-1]).port

@@ -83,6 +83,16 @@ def test_a_server_with_another_list_takes_what_is_sent(
     assert "/film/dark-series-2017" in shown
 
 
+def test_a_server_of_films_without_a_model_takes_what_is_sent(
+    tmp_path: Path, served: Served
+) -> None:
+    device = Device(tmp_path / "device", TITLES, server=served.url)
+    device.history.add(["heat-1995", "dark-series-2017"])
+    sent = device.send(device.draw().id)
+    assert {row.ItemId for row in served.held(device)} == {row["ItemId"] for row in sent.rows}
+    device.close()
+
+
 def test_another_list_adds_once_to_what_was_spent(
     tmp_path: Path, films: Catalogue, publishing: Served
 ) -> None:

@@ -19,7 +19,8 @@ from epicrec.client.reading import Reading
 from epicrec.client.releases import Outlook, Releases, Stored
 from epicrec.client.remote import Remote
 from epicrec.client.store import Store
-from epicrec.data import Catalogue
+from epicrec.data import EMBEDDED, Catalogue
+from epicrec.data.datasets import load_catalogue
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Ledger
 
@@ -132,14 +133,14 @@ class Device:
 
     @property
     def sendable(self) -> Catalogue:
-        """The films that a release may be about: those of the catalogue that the model published by
-        the server lists, as a server takes no others; all where it has none that are known here.
-        Nothing of the history decides it."""
+        """The films that a release may be about, as a server takes only what it lists: those of the
+        catalogue that its published model has; without a model, those of `films`; all where none
+        of these are known here. Nothing of the history decides it."""
         kept = self.published.model()
-        if kept is None:
-            return self.catalogue
-        if self._sendable[0] != kept[1].Hash:
-            self._sendable = (kept[1].Hash, among(self.catalogue, kept[0].item_ids_))
+        mark = kept[1].Hash if kept else EMBEDDED
+        if self._sendable[0] != mark:
+            listed = kept[0].item_ids_ if kept else load_catalogue(EMBEDDED).item_ids
+            self._sendable = (mark, among(self.catalogue, listed))
         return self._sendable[1]
 
     def outlook(self) -> Outlook:
