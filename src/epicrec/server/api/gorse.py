@@ -13,7 +13,7 @@ from epicrec.server.api.access import Admin, AnyCaller, Own, PathId, Serving
 from epicrec.server.api.cursors import Number, Offset
 from epicrec.server.api.feedback import PathType
 from epicrec.server.api.items import no_item
-from epicrec.server.api.recommend import PathCategory, check_category, session
+from epicrec.server.api.recommend import Category, PathCategory, check_category, session
 from epicrec.server.service import Service
 from epicrec.server.store import catalogue, people, releases
 
@@ -24,7 +24,7 @@ _MOST = 10**6
 
 @router.get("/popular")
 async def popular(
-    serving: Serving, _: AnyCaller, n: Number = 10, offset: Offset = 0, category: str = ""
+    serving: Serving, _: AnyCaller, n: Number = 10, offset: Offset = 0, category: Category = ""
 ) -> list[wire.Score]:
     """What those without data get: the most popular items."""
     check_category(serving, category)
@@ -43,7 +43,7 @@ async def popular_in_category(
 
 @router.get("/latest")
 async def latest(
-    serving: Serving, _: AnyCaller, n: Number = 10, offset: Offset = 0, category: str = ""
+    serving: Serving, _: AnyCaller, n: Number = 10, offset: Offset = 0, category: Category = ""
 ) -> list[wire.Score]:
     """The newest items by the catalogue's timestamps; the score is the time."""
     found = await serving.database.read(catalogue.latest, n, offset, category)
