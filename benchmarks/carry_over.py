@@ -1,4 +1,4 @@
-"""Whether accuracy carries over: what must hold of ratings on every data set, and which method.
+"""Whether accuracy carries over: what must hold on every data set, and which method.
 
     python benchmarks/carry_over.py                          # every set that is there
     python benchmarks/carry_over.py films books --out new.json
@@ -11,6 +11,7 @@ four seeds where there is noise:
     covariance-svd <= private-bias + 0.002       one rating hidden, at the same ε
     covariance-svd <= the damped user mean       one rating or a whole person hidden
     the error does not rise with ε               within two standard errors
+    lists >= private popularity - 0.003          nDCG@10, a whole person hidden, at the same ε
 
 What is measured is written to `--out`; a page of it is made with `--page`. The status is 1 where
 something does not hold.
@@ -32,7 +33,7 @@ import numpy as np
 
 from epicrec.data import Dataset, Ratings, Scale, load_dataset, split_random
 from epicrec.errors import InputError
-from epicrec.evaluate import evaluate_rating
+from epicrec.evaluate import evaluate, evaluate_rating
 from epicrec.models import make_model
 
 SETS = ("films", "books", "ml-latest-small-2016", "ml-100k", "jester5k", "yelp-2013", "ml-1m")
@@ -40,6 +41,7 @@ EPSILONS = (0.1, 1.0, 10.0)
 SEEDS = 4
 DELTAS = {"rating": 1e-6, "user": 1e-5}
 USER_DAMPING = 5.0
+LISTS = ("popularity", "covariance-svd")
 
 
 def books(users: int = 3000, items: int = 6000, ratings: int = 30_000, seed: int = 5) -> Dataset:
@@ -96,8 +98,24 @@ def measured(data: Dataset, seeds: int) -> Iterator[dict[str, Any]]:
             yield line("covariance-svd", unit, epsilon, found)
 
 
+def measured_lists(data: Dataset, seeds: int) -> Iterator[dict[str, Any]]:
+    """nDCG@10 of private lists and of private popularity, a whole person hidden."""
+    for epsilon, method in itertools.product(EPSILONS, LISTS):
+        found = [
+            evaluate(
+                method, data, protocol="topn", epsilon=epsilon, delta=DELTAS["user"], unit="user",
+                seed=seed,
+            ).metrics["ndcg"]
+            for seed in range(seeds)
+        ]  # fmt: skip
+        yield {"data": data.name, "method": method, "unit": "user", "epsilon": epsilon,
+               "ndcg": found}  # fmt: skip
+
+
 def broken(lines: list[dict[str, Any]]) -> Iterator[str]:
     """What should hold of the measurements and does not, in words."""
+    yield from broken_lists([line for line in lines if "ndcg" in line])
+    lines = [line for line in lines if "rmse" in line]
     by = {(x["data"], x["method"], x["unit"], x["epsilon"]): x["rmse"] for x in lines}
     mean = {key: statistics.fmean(found) for key, found in by.items()}
     for data in dict.fromkeys(x["data"] for x in lines):
@@ -120,6 +138,14 @@ def broken(lines: list[dict[str, Any]]) -> Iterator[str]:
                     yield f"{data}, {unit}: the error rises from ε = {less:g} to {more:g}"
 
 
+def broken_lists(lines: list[dict[str, Any]]) -> Iterator[str]:
+    mean = {(x["data"], x["epsilon"], x["method"]): statistics.fmean(x["ndcg"]) for x in lines}
+    for data, epsilon in dict.fromkeys((x["data"], x["epsilon"]) for x in lines):
+        plain, own = (mean[data, epsilon, method] for method in LISTS)
+        if own < plain - 0.003:
+            yield f"{data}, lists, ε = {epsilon:g}: {own:.4f}, and popularity {plain:.4f}"
+
+
 def rises(less: list[float], more: list[float]) -> bool:
     """Whether the second errors are larger by more than two standard errors."""
     spread = [statistics.variance(x) / len(x) if len(x) > 1 else 0.0 for x in (less, more)]
@@ -127,17 +153,24 @@ def rises(less: list[float], more: list[float]) -> bool:
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """One row a data set, one column a method and ε."""
+    """One row a data set, one column a method and ε: errors, and then lists."""
     head = ["data", "people", "ratings", "user mean", "bias", "svd"]
     private = [("private-bias", "rating"), ("covariance-svd", "rating"), ("covariance-svd", "user")]
     head += [f"{method}, one {unit}" for method, unit in private]
+    head += [f"lists by {method}, one user" for method in LISTS]
     rows = [head, ["---"] * len(head)]
-    for data in dict.fromkeys(x["data"] for x in lines):
-        own = [x for x in lines if x["data"] == data]
+    for data in dict.fromkeys(x["data"] for x in lines if "rmse" in x):
+        own = [x for x in lines if x["data"] == data and "rmse" in x]
         found = {(x["method"], x["unit"], x["epsilon"]): statistics.fmean(x["rmse"]) for x in own}
         row = [data, f"{own[0]['people']:,}", f"{own[0]['ratings']:,}"]
         row += [f"{found[name, 'none', None]:.3f}" for name in ("user mean", "bias", "svd")]
         row += [" / ".join(f"{found[*kind, e]:.3f}" for e in EPSILONS) for kind in private]
+        lists = {
+            (x["method"], x["epsilon"]): f"{statistics.fmean(x['ndcg']):.3f}"
+            for x in lines
+            if x["data"] == data and "ndcg" in x
+        }
+        row += [" / ".join(lists.get((name, e), "") for e in EPSILONS) for name in LISTS]
         rows.append(row)
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
@@ -154,6 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="*", metavar="SET")
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--only", choices=("rmse", "ndcg"), help="ratings or lists alone")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--from", type=Path, dest="earlier")
     parser.add_argument("--page", type=Path)
@@ -167,10 +201,13 @@ def main(arguments: list[str] | None = None) -> int:
         except InputError as error:
             print(error, file=sys.stderr)
             continue
-        lines = [line for line in lines if line["data"] != data.name]
-        for line in measured(data, options.seeds):
-            print(json.dumps(line), file=sys.stderr, flush=True)
-            lines.append(line)
+        for kind, run in {"rmse": measured, "ndcg": measured_lists}.items():
+            if options.only not in (None, kind):
+                continue
+            lines = [line for line in lines if line["data"] != data.name or kind not in line]
+            for line in run(data, options.seeds):
+                print(json.dumps(line), file=sys.stderr, flush=True)
+                lines.append(line)
         if options.out:
             options.out.write_text(json.dumps({"measured": lines}), "utf-8")
     found = [*broken(lines)]

@@ -207,13 +207,13 @@ def _counts_plain(patch: pytest.MonkeyPatch) -> None:
 
 
 def _past_the_noise(patch: pytest.MonkeyPatch) -> None:
-    honest = covariance._effects
+    honest = covariance.look_at_effects
 
     def looked(ratings: Any, own: Any, share: float, engine: Any, **more: Any) -> Any:
         engine(ItemEffects(own.unit, own.norm, ratings.scale), ratings)  # and no noise
         return honest(ratings, own, share, engine, **more)
 
-    patch.setattr(covariance, "_effects", looked)
+    patch.setattr(covariance, "look_at_effects", looked)
 
 
 def _sensitivity(owner: Any, part: Fraction) -> Plant:

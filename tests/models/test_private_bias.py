@@ -147,6 +147,17 @@ def test_estimates_know_their_own_error() -> None:
     assert found.doubt[counts > 50].mean() < 0.1
 
 
+def test_a_large_count_is_not_rounded() -> None:
+    """Items with very many ratings have the means that their sums and counts say."""
+    counts = np.geomspace(300, 200_000, 500)
+    means = np.random.default_rng(3).normal(0.5, 0.4, len(counts))
+    little = np.full(len(counts), 2.0)
+    alone = csr_array(np.ones((len(counts), 1)))
+    sums = ItemSums(counts * means, counts, little**2, little)
+    found = item_estimates(sums, alone, centre=float(counts @ means / counts.sum()))
+    np.testing.assert_allclose(found.means, means, atol=0.03)
+
+
 def test_without_noise_estimates_are_shrunken_means() -> None:
     rng = np.random.default_rng(2)
     counts, still = rng.integers(0, 50, 400).astype(float), np.zeros(400)

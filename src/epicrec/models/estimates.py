@@ -16,12 +16,15 @@ Floats = npt.NDArray[np.float64]
 
 WITHIN = 0.9
 """The variance of one rating about its item's mean, before anything is known of it."""
-BETWEEN, ITEMS_IMAGINED = 0.2, 50.0
+BETWEEN, ITEMS_IMAGINED = 0.1, 50.0
 """The variance of item means over that of ratings, before any ratings, and for how many well-known
-items that counts."""
+items that counts. A posterior under a prior of τ² is better than none where items' true variance
+is more than half of it, so that a small one is safe."""
 FEATURE_SPREADS = (0.001, 0.003, 0.01, 0.03, 0.1)
 """Prior variances of a feature's effect on item means to choose from, by their evidence."""
 COUNTS, ROUNDS = 40, 20
+CLEAR = 4.0
+"""A count stands for itself where it is so many times its noise."""
 ITEMS_AT_ONCE = 1 << 15
 
 
@@ -43,12 +46,12 @@ class ItemSums:
 
     def __add__(self, other: ItemSums) -> ItemSums:
         """Two measurements of the same sums as one, weighted by how little noise they have."""
-        own = other.noise**2 / (self.noise**2 + other.noise**2)
+        own = 1 / (1 + (self.noise / other.noise) ** 2)  # 0 where nothing is known here
         return ItemSums(
             own * self.sums + (1 - own) * other.sums,
             own * self.counts + (1 - own) * other.counts,
             own**2 * self.variance + (1 - own) ** 2 * other.variance,
-            np.sqrt(own) * self.noise,
+            np.sqrt(1 - own) * other.noise,
             other.per_count,
             other.tails,
         )
@@ -82,10 +85,19 @@ class _Beliefs:
     within: float
     between: float
 
+    def possible(self, found: ItemSums, part: slice) -> Floats:
+        """The counts that each item may have: one that is clear of its noise stands for itself, as
+        steps between counts are far apart where these are large."""
+        seen, noise = found.counts[part], found.noise[part]
+        n = np.tile(self.counts, (len(seen), 1))
+        clear = np.flatnonzero(seen > CLEAR * noise)
+        n[clear, np.abs(n[clear] - seen[clear, None]).argmin(axis=1)] = seen[clear]
+        return n
+
     def about(self, found: ItemSums, part: slice) -> tuple[Floats, Floats, Floats, Floats]:
         """For each item of a part and each n: P(n), n, b less its prior, how much n would tell."""
         sums, noise = found.sums[part, None], found.noise[part, None]
-        n = found.counts[part, None] if found.exact else self.counts[None, :]
+        n = found.counts[part, None] if found.exact else self.possible(found, part)
         variance = n**2 * self.between + n * self.within * found.per_count
         variance = np.maximum(variance + found.variance[part, None], 1e-9)
         off = sums - n * self.prior[part, None]
@@ -138,15 +150,19 @@ def item_estimates(
         beliefs = _Beliefs(
             counts, beliefs.shares if found.exact else kept / items, prior, within, between
         )
-    means, doubt, variance = (np.empty(items) for _ in range(3))
+    means, doubt, variance, expected = (np.empty(items) for _ in range(4))
     for part in parts:
-        chance, _, shift, clear = beliefs.about(found, part)
+        chance, n, shift, clear = beliefs.about(found, part)
         off = (chance * shift).sum(axis=1)
-        means[part] = np.clip(beliefs.prior[part] + off, -2, 2)
+        means[part] = beliefs.prior[part] + off
+        expected[part] = (chance * n).sum(axis=1)
         doubt[part] = (chance * (1 - clear)).sum(axis=1)
         left = beliefs.between * doubt[part] + (chance * shift**2).sum(axis=1) - off**2
         variance[part] = np.maximum(left, 0)
-    return ItemEstimates(means, doubt, variance, float(beliefs.prior.mean()))
+    # all together they are what the sum of all ratings says, which has the least noise
+    above = 0.0 if found.exact else centre - float(expected @ means) / max(expected.sum(), 1e-9)
+    means = np.clip(means + above, -2, 2)
+    return ItemEstimates(means, doubt, variance, float(beliefs.prior.mean()) + above)
 
 
 def _regression(

@@ -18,6 +18,7 @@ from epicrec.models.saving import Arrays
 from epicrec.models.taste import Spread, taste_columns
 from epicrec.perturb.dpi.codes import codes_of, span
 from epicrec.privacy import Guarantee, add_discrete_laplace, laplace_scale
+from epicrec.seeds import derived
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -129,18 +130,23 @@ class PrivateBias(FactorModel):
 
 def released_totals(ratings: Ratings, epsilon: float, seed: int | None) -> Integers:
     """Both totals of each item plus discrete Laplace noise of scale Δ/ε: all that is learned from
-    others."""
+    others.
+
+    A seed has the draws of `covariance-svd` where that measures the same, so that experiments
+    compare the methods and not their luck.
+    """
     assert ratings.scale is not None
     statistic = ForAndAgainst(ratings.scale)
     scale = laplace_scale(statistic.sensitivity, epsilon)
-    return add_discrete_laplace(statistic(ratings).reshape(2, -1), scale, seed=seed)
+    totals, own = statistic(ratings).reshape(2, -1), derived(seed, "measurement", 1)
+    return add_discrete_laplace(totals, scale, seed=own)
 
 
 def learned_from(totals: Integers, features: Any, scale: Scale, epsilon: float) -> dict[str, Any]:
     """The state of a model, from released totals and public features only."""
     statistic = ForAndAgainst(scale)
     found = statistic.sums(totals, sqrt(2) * statistic.span / epsilon)
-    centre, unsure = mean_rating(found)
+    centre, unsure = expected_mean(*mean_rating(found))
     estimates = item_estimates(found, features, centre=centre, within=SPREAD.total)
     tastes = taste_columns(features)
     taste = SPREAD.taste if tastes.shape[1] else 0.0
@@ -149,10 +155,16 @@ def learned_from(totals: Integers, features: Any, scale: Scale, epsilon: float) 
 
 
 def mean_rating(found: ItemSums) -> tuple[float, float]:
-    """The mean of all ratings, in stars from the middle, and its variance: where noise hides it,
-    it is the one that most data sets have."""
-    total = max(float(found.counts.sum()), float(np.sqrt(np.sum(found.noise**2))), 1.0)
-    variance = float(found.variance.sum()) / total**2
+    """The mean of all ratings, in stars from the middle, and the variance that the noise on their
+    sum and on their number gives it."""
+    unsure = float(np.sum(found.noise**2))
+    total = max(float(found.counts.sum()), sqrt(unsure), 1.0)
+    mean = float(np.clip(found.sums.sum() / total, -2, 2))
+    return mean, (float(found.variance.sum()) + mean**2 * unsure) / total**2
+
+
+def expected_mean(mean: float, variance: float) -> tuple[float, float]:
+    """A measured mean rating, and how unsure it is: where noise hides it, it is the one that most
+    data sets have."""
     own = USUAL_SPREAD / (USUAL_SPREAD + variance)
-    mean = own * float(np.clip(found.sums.sum() / total, -2, 2)) + (1 - own) * USUAL_MEAN
-    return mean, own * variance
+    return own * mean + (1 - own) * USUAL_MEAN, own * variance

@@ -233,6 +233,18 @@ def without_known(matrix: npt.NDArray[np.float32], known: Floats) -> None:
     np.fill_diagonal(matrix, 0)
 
 
+def unresolved(columns: Floats, weights: Floats, edge: float) -> Floats:
+    """Of what is expected of a matrix, B Bᵀ with B the columns times the items' weights, the part
+    that noise hides: directions in which it stands above the noise's edge are left to the matrix
+    itself, which knows them better.
+
+    They are those of B's singular values θ^½, and have edge/θ of their length where θ is above it.
+    """
+    known = columns * weights[:, None]
+    values, turn = np.linalg.eigh(known.T @ known)
+    return np.asarray((columns @ turn) * np.minimum(1.0, edge / np.maximum(values, 1e-12)))
+
+
 def leading_eigenpairs(matrix: Any, k: int) -> tuple[Floats, Floats]:
     """The k largest eigenvalues and their vectors of a symmetric matrix or linear operator.
 

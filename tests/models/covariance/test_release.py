@@ -1,6 +1,6 @@
 """A real fit, watched: what it measures costs the budget and no more, and is all that it learns."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -11,11 +11,12 @@ from epicrec.data import Ratings, load_dataset
 from epicrec.engine.local import local
 from epicrec.models.covariance import budget
 from epicrec.models.covariance.budget import Budget
+from epicrec.models.covariance.looks import Look, look_at_effects, reach_of
 from epicrec.models.covariance.model import CovarianceSVD
 from epicrec.models.covariance.moments import Moments, left_out_errors
-from epicrec.models.covariance.ratings import Look, _effects, reach_of
 from epicrec.models.estimates import ItemSums
 from epicrec.models.features import item_features
+from epicrec.models.private_bias import USUAL_MEAN
 from epicrec.models.taste import Spread, taste_columns
 from epicrec.privacy import gaussian_epsilon
 
@@ -136,7 +137,7 @@ def plenty(unit: str) -> Budget:
 
 
 def test_with_little_noise_the_sums_of_ratings_are_plain(some: Ratings) -> None:
-    found = _effects(some, plenty("rating"), 1.0, local)
+    found = look_at_effects(some, plenty("rating"), 1.0, local)
     stars = some.values - 3.0
     sums = np.bincount(some.items, stars, some.n_items)
     assert found.centre == pytest.approx(stars.mean(), abs=0.01)
@@ -147,14 +148,15 @@ def test_with_little_noise_the_sums_of_ratings_are_plain(some: Ratings) -> None:
 
 def test_with_little_noise_the_sums_of_users_are_of_their_shares(some: Ratings) -> None:
     """Each user's counts, and deviations from the user's mean, have a length of at most 1."""
-    found = _effects(some, plenty("user"), 1.0, local)
+    found = look_at_effects(some, plenty("user"), 1.0, local)
     counts, means = np.zeros(some.n_items), []
     for user in range(some.n_users):
         own = some.row(user)
         if own.stop > own.start:
             counts[some.items[own]] += 1 / np.ceil(np.sqrt(own.stop - own.start))
             means.append(float(some.values[own].mean()) - 3)
-    assert found.centre == found.base == pytest.approx(np.mean(means), abs=0.02)
+    assert found.apart
+    assert found.centre == pytest.approx(np.mean(means), abs=0.02)
     assert found.users == pytest.approx(len(means), rel=0.01)
     np.testing.assert_allclose(found.items.counts, counts, atol=0.5)
     assert found.items.per_count == pytest.approx(found.users / counts.sum(), rel=0.01)
@@ -164,8 +166,9 @@ def test_the_second_look_hears_rare_items_better(some: Ratings) -> None:
     """Also one that nobody seemed to have at the first look."""
     counts = some.item_counts.astype(float)
     counts[7] = 0.0
-    first = Look(ItemSums(counts, counts, counts, np.full(some.n_items, 1e-9)), 100.0, 0.0, 1.0)
-    found = _effects(some, plenty("user"), 1.0, local, like=first).items
+    sums = ItemSums(counts, counts, counts, np.full(some.n_items, 1e-9))
+    first = Look(sums, 100.0, 1.0, 0.0, 1.0)
+    found = look_at_effects(some, plenty("user"), 1.0, local, like=first).items
     assert np.isfinite(found.counts).all()
     assert found.noise.argmin() == 7
     order = np.argsort(counts)
@@ -176,7 +179,7 @@ def test_the_second_look_hears_rare_items_better(some: Ratings) -> None:
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_items_reach_as_far_as_they_are_counted(unit: str) -> None:
     counts = np.array([100.0, 50.0, 10.0, 0.0, -3.0])
-    look = Look(ItemSums(counts, counts, counts, counts), 40.0, 0.0, 1.0)
+    look = Look(ItemSums(counts, counts, counts, counts), 40.0, 1.0, 0.0, 1.0)
     share = np.maximum(counts, 0) / 160
     reach = reach_of(unit, look, 0.3)
     for profile in (reach.reach, reach.sampled, reach.ratings):
@@ -186,13 +189,46 @@ def test_items_reach_as_far_as_they_are_counted(unit: str) -> None:
 
 def test_looks_are_joined_by_how_sure_they_are() -> None:
     ones = np.ones(2)
-    sure = Look(ItemSums(4 * ones, ones, ones, ones), 9.0, 1.0, 1.0, base=1.0)
-    vague = Look(ItemSums(8 * ones, ones, 9 * ones, 3 * ones), 9.0, 0.0, 3.0, base=0.0)
+    sure = Look(ItemSums(4 * ones, ones, ones, ones), 9.0, 1.0, 1.0, 1.0)
+    vague = Look(ItemSums(8 * ones, ones, 9 * ones, 3 * ones), 29.0, 3.0, 0.0, 3.0, apart=True)
     both = sure + vague
     np.testing.assert_allclose(both.items.sums, 4.4)
-    assert both.centre == both.base == pytest.approx(0.75)
-    assert both.unsure == pytest.approx(0.75)
     np.testing.assert_allclose(both.items.noise**2, 0.9)
+    assert both.users == pytest.approx(11)
+    assert both.users_noise == pytest.approx(0.9**0.5)
+    assert both.centre == pytest.approx(0.75)
+    assert both.unsure == pytest.approx(0.75)
+    assert both.apart
+
+
+def test_a_look_that_tells_nothing_of_items_or_people_changes_nothing_of_them() -> None:
+    ones = np.ones(2)
+    known = Look(ItemSums(4 * ones, ones, 5 * ones, 3 * ones), 9.0, 1.0, 1.0, 1.0)
+    nothing = ItemSums(0 * ones, 0 * ones, 0 * ones, np.inf * ones)
+    both = replace(known, items=nothing) + replace(known, users=0.0, users_noise=np.inf)
+    for name in ("sums", "counts", "variance", "noise"):
+        np.testing.assert_array_equal(getattr(both.items, name), getattr(known.items, name))
+    assert both.users == 9
+    assert both.users_noise == 1
+
+
+def test_a_mean_that_noise_hides_is_the_usual_one() -> None:
+    ones = np.ones(2)
+    look = Look(ItemSums(ones, ones, ones, ones), 9.0, 1.0, -2.0, 1e9)
+    assert look.settled().centre == pytest.approx(USUAL_MEAN)
+    clear = replace(look, unsure=1e-9).settled()
+    assert clear.centre == pytest.approx(-2)
+    assert clear.unsure <= 1e-9
+
+
+def test_people_are_counted_whatever_the_noise_on_items_says(some: Ratings) -> None:
+    """The noise on many items' counts may well say fewer than there are people."""
+    people = np.count_nonzero(some.user_counts)
+    more = some.item_ids.max() + 1 + np.arange(20_000)
+    wide = some.with_items(np.concatenate([some.item_ids, more]))
+    for seed in range(5):
+        look = look_at_effects(wide, Budget(2.0, 1e-6, "user", "gaussian", seed), 1.0, local)
+        assert abs(look.users - people) < 6 * look.users_noise
 
 
 # ---- the votes for taste ------------------------------------------------------------------

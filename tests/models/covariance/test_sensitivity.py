@@ -73,7 +73,7 @@ def all_statistics(unit: str, norm: int, seed: int) -> list:
         *([ForAndAgainst(STARS), Overall(STARS)] if unit == "rating" else []),
         ItemEffects(unit, norm, STARS),
         ItemEffects(unit, norm, None),
-        *([ItemEffects(unit, norm, STARS, weights)] if unit == "user" else []),
+        *([ItemEffects(unit, norm, STARS, weights, 2)] if unit == "user" else []),
         PairSums(unit, norm, STARS, levels_for(seed)),
         PairSums(unit, norm, None, weights),
     ]

@@ -29,25 +29,26 @@ VOTE, LOUD = 64, 3.0
 
 @dataclass(frozen=True)
 class Overall:
-    """The totals for and against all items together, and of people with c ratings the sums of Δ
-    and of ⌊Δ√c⌋.
+    """Four times the totals for and against all items together, and of people with c ratings the
+    sums of Δ and of ⌊Δ√c⌋.
 
-    One more rating adds c to the first and Δ - c to the second. It adds Δ to the third and to the
-    fourth where it is its user's first, else at most ⌈Δ(√2 - 1)⌉ to the fourth alone: at most 3Δ in
-    L1.
+    One more rating adds 4c to the first and 4(Δ - c) to the second. It adds Δ to the third and to
+    the fourth where it is its user's first, else at most ⌈Δ(√2 - 1)⌉ to the fourth alone: at most
+    6Δ in L1. The totals, which tell the mean rating, have so the least noise.
     """
 
     scale: Scale
     what = "mean rating and number of people"
+    times = 4
 
     @property
     def sensitivity(self) -> Fraction:
         """In L1, over adding or removing one rating."""
-        return Fraction(3 * ForAndAgainst(self.scale).span)
+        return Fraction((self.times + 2) * ForAndAgainst(self.scale).span)
 
     def __call__(self, part: Ratings) -> Integers:
         items = ForAndAgainst(self.scale)
-        totals = items(part).reshape(2, -1).sum(axis=1)
+        totals = self.times * items(part).reshape(2, -1).sum(axis=1)
         lengths = [isqrt(items.span**2 * int(c)) for c in part.user_counts]
         people = items.span * np.count_nonzero(part.user_counts)
         return np.array([*totals, people, sum(lengths)], np.int64)

@@ -60,8 +60,8 @@ class ItemEffects:
     User level (section 4.5): a user with ratings r, mean m and item weights w adds q·w·(r - m) to
     the sums and q'·w to the counts. q and q' are chosen so that either vector has a norm of at most
     2³⁰; they are 2³⁰/max(‖w·(r - m)‖, 64·‖w‖) and 2³⁰/‖w‖, rounded down. Beside them a user adds
-    2²⁷ to the users and m·2²¹ (at most 2²⁸) to the means. With all weights equal, these are the
-    paper's sums over ‖e_u‖; released weights let rare items be heard beside popular ones.
+    2³⁰⁻ˢ to the users and m·2²⁴⁻ˢ (at most twice that) to the means. With all weights equal, these
+    are the paper's sums over ‖e_u‖; released weights let rare items be heard beside popular ones.
     """
 
     unit: Unit
@@ -69,6 +69,8 @@ class ItemEffects:
     scale: Scale | None
     levels: npt.NDArray[np.int16] | None = None
     """Weights of the items, 1 to 64: user level only."""
+    shift: int = 3
+    """User level: s, by which people and their means weigh 2⁻ˢ of what the items may have."""
 
     @property
     def what(self) -> str:
@@ -81,7 +83,8 @@ class ItemEffects:
             parts = [2 * STEPS, STEPS, 16] if self.scale else [STEPS, 16]
         else:
             one = 1 << EFFECT_BITS
-            parts = [one, one, one >> 3, one >> 2] if self.scale else [one, one >> 3]
+            person = one >> self.shift
+            parts = [one, one, person, 2 * person] if self.scale else [one, person]
         return Fraction(sum(parts)) if self.norm == 1 else root(sum(p * p for p in parts))
 
     @property
@@ -90,7 +93,8 @@ class ItemEffects:
         if self.unit == "rating":
             return STEPS, STEPS, 16, 1
         one = float(1 << EFFECT_BITS)
-        return one, one, one / 8, one / 8
+        part = one / (1 << self.shift)
+        return one, one, part, part
 
     def __call__(self, part: Ratings) -> Integers:
         """[sums, counts, users, means], or [counts, users] for histories."""
@@ -100,7 +104,8 @@ class ItemEffects:
         levels = np.ones(n, np.int16) if self.levels is None else self.levels
         views = out[:n], out[n : 2 * n], out[2 * n :]
         by_user, norm_1 = self.unit == "user", self.norm == 1
-        _item_effects(part.indptr, part.items, values, levels, by_user, norm_1, *views)
+        weights = (by_user, norm_1, self.shift)
+        _item_effects(part.indptr, part.items, values, levels, *weights, *views)
         return out if self.scale else out[n:-1]
 
 
@@ -201,6 +206,7 @@ def _item_effects(
     levels: npt.NDArray[np.int16],
     by_user: bool,
     norm_1: bool,
+    shift: int,
     sums: Integers,
     counts: Integers,
     rest: Integers,
@@ -237,8 +243,8 @@ def _item_effects(
             level = np.int64(levels[items[at]])
             sums[items[at]] += weight * level * (values[at] - mean)
             counts[items[at]] += count * level
-        rest[0] += one >> 3
-        rest[1] += mean * (one >> 9)
+        rest[0] += one >> shift
+        rest[1] += mean * (one >> (shift + 6))
 
 
 @numba.njit(cache=True, nogil=True)
