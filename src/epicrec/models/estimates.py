@@ -169,25 +169,28 @@ def _regression(
     features: Any, weight: Floats, level: Floats, centre: float, between: float,
     spread: float | None,
 ) -> tuple[Floats, float]:  # fmt: skip
-    """x·β for every item, by the prior variance of features that has the most evidence.
+    """x·β for every item, by the prior variance of features that the evidence speaks for.
 
     `level` is weight times mean. The first feature, which all items have, counts as known from
-    five items before any ratings; the others are expected to have no effect.
+    five items before any ratings; the others are expected to have no effect. Where no `spread` is
+    given it is the mean of those to choose from, in their logarithms, by the evidence for each.
     """
     from scipy.linalg import cho_factor, cho_solve
 
-    width = features.shape[1]
     matrix = np.asarray((features.T @ (features * weight[:, None])).toarray(), np.float64)
     right = np.asarray(features.T @ (level - weight * centre), np.float64)
-    best: tuple[float, Floats, float] | None = None
-    for tried in FEATURE_SPREADS if spread is None else (spread,):
-        penalty = np.full(width, 1 / tried)
+
+    def solved(spread: float) -> tuple[Floats, float]:
+        """The effects, and the logarithm of the evidence."""
+        penalty = np.full(features.shape[1], 1 / spread)
         penalty[0] = 50 / between
         factor = cho_factor(matrix + np.diag(penalty))
         effects = cho_solve(factor, right)
         evidence = 0.5 * float(right @ effects) - float(np.log(np.diag(factor[0])).sum())
-        evidence += 0.5 * float(np.log(penalty).sum())
-        if best is None or evidence > best[0]:
-            best = evidence, effects, tried
-    assert best is not None
-    return np.clip(centre + features @ best[1], -2, 2), best[2]
+        return effects, evidence + 0.5 * float(np.log(penalty).sum())
+
+    if spread is None:
+        evidence = np.array([solved(tried)[1] for tried in FEATURE_SPREADS])
+        chance = np.exp(evidence - evidence.max())
+        spread = float(np.exp(chance @ np.log(FEATURE_SPREADS) / chance.sum()))
+    return np.clip(centre + features @ solved(spread)[0], -2, 2), spread

@@ -59,7 +59,7 @@ class ForAndAgainst:
         np.add.at(totals[1], part.items, self.span - codes)
         return totals.reshape(-1)
 
-    def sums(self, raw: Integers, noise: float) -> ItemSums:
+    def sums(self, raw: npt.NDArray[Any], noise: float) -> ItemSums:
         """Sums in stars and counts, from totals with noise of this standard deviation."""
         totals, spread = raw.reshape(2, -1) / self.span, noise / self.span
         each = np.ones(totals.shape[1])

@@ -224,8 +224,7 @@ def test_a_mean_that_noise_hides_is_the_usual_one() -> None:
 def test_people_are_counted_whatever_the_noise_on_items_says(some: Ratings) -> None:
     """The noise on many items' counts may well say fewer than there are people."""
     people = np.count_nonzero(some.user_counts)
-    more = some.item_ids.max() + 1 + np.arange(20_000)
-    wide = some.with_items(np.concatenate([some.item_ids, more]))
+    wide = some.with_items(np.concatenate([some.item_ids, [f"more {at}" for at in range(20_000)]]))
     for seed in range(5):
         look = look_at_effects(wide, Budget(2.0, 1e-6, "user", "gaussian", seed), 1.0, local)
         assert abs(look.users - people) < 6 * look.users_noise

@@ -40,7 +40,7 @@ from epicrec.models.taste import Spread, taste_columns, unclamped
 
 Floats = npt.NDArray[np.float64]
 
-OVERALL, LOOK = 0.04, 0.02
+OVERALL, LOOK = 0.03, 0.02
 """Rating level: parts of ε, spent on Laplace noise, for the mean rating and the number of people,
 and, where pairs of items may pay, for a first look at the items' totals. One rating moves few
 totals, which Laplace noise hides at less cost."""
