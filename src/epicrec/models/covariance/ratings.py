@@ -29,7 +29,6 @@ from epicrec.models.estimates import ItemEstimates, ItemSums
 from epicrec.models.factors import rating_state
 from epicrec.models.private_bias import SPREAD
 from epicrec.models.spectrum import (
-    Reach,
     clearer_spectrum,
     rating_factors,
     ridge_of,
@@ -66,8 +65,8 @@ HEARD = 0.25
 """Votes for taste are heard where their noise is less than that of so many of the people."""
 MUCH_TASTE = 0.12
 """The share of taste where the votes for it are clear; where they drown, `SPREAD` has it."""
-OWN_MEAN_SPREAD = 0.1
-"""How far data sets differ in the share of users' means in the variance of ratings."""
+BESIDE_FACTORS = 0.5
+"""What is left of taste beside factors, which tell of it, too, where noise hides its directions."""
 STRENGTH = 1.2
 """What factors are multiplied by: clamping has made them smaller than they are."""
 
@@ -105,6 +104,7 @@ def release_ratings(
         state = rating_state(found, spread.columns(tastes), spread.noise, scale)
         return state | {"note_": _note(budget, ratings.n_items, look, spread, plan.pays)}
     check_memory(ratings.n_items)
+    spread = replace(spread, taste=BESIDE_FACTORS * spread.taste)
     pairs = PairSums(left.unit, left.norm, scale, _steps(found.means))
     packed, noise = left.measure(pairs, plan.pairs, engine(pairs, ratings), turn=2)
     columns, ridge = _columns(pairs, packed, noise / pairs.one, look, spread, tastes, k)
@@ -169,7 +169,6 @@ def _columns(
     reach = reach_of(unit, look, variance)
     matrix = dense(packed, n, np.full(n, pairs.one**-0.5))
     clamped = sqrt(unclamped(variance)[1])
-    spread = replace(spread, own_mean=_own_mean(matrix, reach, sigma, clamped**2 * spread.total))
     columns = spread.columns(tastes)
     unsolved = unresolved(columns[:, 1:], clamped * reach.reach, reach.noise(sigma).edge())
     columns = np.hstack([columns[:, :1], unsolved])
@@ -177,18 +176,6 @@ def _columns(
     factors = rating_factors(clearer_spectrum(matrix, reach, sigma, k), sigma, reach, variance)
     ridge = ridge_of(spread, factors, reach, variance)
     return np.hstack([columns, factors * STRENGTH]), ridge
-
-
-def _own_mean(matrix: npt.NDArray[np.float32], reach: Reach, sigma: float, whole: float) -> float:
-    """The share of users' means in the variance of ratings, as far as the pairs tell it: these
-    have the variance `whole` of clamped ratings in common where all of it is the user's mean."""
-    a = reach.reach
-    square = max(float(np.sum(a**2) ** 2 - np.sum(a**4)), 1e-9)
-    found = float(a @ (matrix @ a.astype(np.float32))) / square / whole
-    noise = 2 * sigma**2 / square / whole**2
-    sure = OWN_MEAN_SPREAD**2 / (OWN_MEAN_SPREAD**2 + noise)
-    usual = SPREAD.own_mean
-    return float(np.clip(sure * found + (1 - sure) * usual, usual / 4, 2 * usual))
 
 
 def _note(budget: Budget, n_items: int, look: Look, spread: Spread, pays: bool) -> str:
