@@ -157,7 +157,8 @@ def table(lines: list[dict[str, Any]]) -> str:
     head = ["data", "people", "ratings", "user mean", "bias", "svd"]
     private = [("private-bias", "rating"), ("covariance-svd", "rating"), ("covariance-svd", "user")]
     head += [f"{method}, one {unit}" for method, unit in private]
-    head += [f"lists by {method}, one user" for method in LISTS]
+    named = LISTS if any("ndcg" in x for x in lines) else ()
+    head += [f"lists by {method}, one user" for method in named]
     rows = [head, ["---"] * len(head)]
     for data in dict.fromkeys(x["data"] for x in lines if "rmse" in x):
         own = [x for x in lines if x["data"] == data and "rmse" in x]
@@ -170,7 +171,7 @@ def table(lines: list[dict[str, Any]]) -> str:
             for x in lines
             if x["data"] == data and "ndcg" in x
         }
-        row += [" / ".join(lists.get((name, e), "") for e in EPSILONS) for name in LISTS]
+        row += [" / ".join(lists.get((name, e), "") for e in EPSILONS) for name in named]
         rows.append(row)
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 

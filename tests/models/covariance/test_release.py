@@ -17,6 +17,7 @@ from epicrec.models.covariance.moments import Moments, left_out_errors
 from epicrec.models.estimates import ItemSums
 from epicrec.models.features import item_features
 from epicrec.models.private_bias import USUAL_MEAN
+from epicrec.models.spectrum import unresolved
 from epicrec.models.taste import Spread, taste_columns
 from epicrec.privacy import gaussian_epsilon
 
@@ -260,3 +261,11 @@ def test_an_error_of_a_rating_left_out_is_that_of_a_fit_without_it(some: Ratings
             solved = np.linalg.solve(f[keep].T @ f[keep] + 0.7 * np.eye(3), f[keep].T @ r[keep])
             squares += (r[at] - f[at] @ solved) ** 2
         assert found[user] == pytest.approx(squares)
+
+
+def test_what_stands_above_the_noise_is_left_to_the_matrix() -> None:
+    """Of two directions, one is clear four times over and has a quarter left; the other stays."""
+    columns = np.array([[4.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    left = unresolved(columns, np.full(3, 0.5), 1.0)
+    np.testing.assert_allclose(left @ left.T, np.diag([1.0, 1.0, 0.0]), atol=1e-12)
+    assert unresolved(columns[:, :0], np.ones(3), 1.0).shape == (3, 0)
