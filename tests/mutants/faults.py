@@ -58,6 +58,7 @@ AREAS = {
     "covariance": Area(
         (
             "models/covariance/budget.py",
+            "models/covariance/looks.py",
             "models/covariance/moments.py",
             "models/covariance/ratings.py",
             "models/covariance/histories.py",
@@ -128,6 +129,7 @@ AREAS = {
 _HISTORIES = "models/covariance/histories.py"
 _TASTES = "models/covariance/tastes.py"
 _RATINGS = "models/covariance/ratings.py"
+_LOOKS = "models/covariance/looks.py"
 _BUDGET = "models/covariance/budget.py"
 _EPICREC = "perturb/epicrec/mechanism.py"
 _GS = "perturb/epicrec/gs.py"
@@ -254,11 +256,11 @@ NAMED = [
     ),
     Fault(
         "shares of ratings add up to 1.15", "covariance", _RATINGS,
-        "left.measure(pairs, rest - share,", "left.measure(pairs, rest,",
+        "left.measure(pairs, plan.pairs,", "left.measure(pairs, plan.pairs + plan.items,",
     ),
     Fault(
         "shares of ratings add up to 1.1", "covariance", _RATINGS,
-        "rest = 1 - FIRST_SHARE - MOMENTS_SHARE", "rest = 1 - MOMENTS_SHARE",
+        "rest, units = 1 - FIRST_SHARE, first.users", "rest, units = 1.0, first.users",
     ),
     Fault(
         "shares of histories add up to 1.1", "covariance", _HISTORIES,
@@ -275,7 +277,7 @@ NAMED = [
         "packed[-1] = engine(pairs, ratings)[-1]\n    columns, ridge = _columns(",
     ),
     Fault(
-        "number of users without noise", "covariance", _RATINGS,
+        "number of users without noise", "covariance", _LOOKS,
         "star, one, user, mean = statistic.per_unit",
         "raw[2 * n] = engine(statistic, ratings)[2 * n]\n"
         "    star, one, user, mean = statistic.per_unit",
@@ -305,9 +307,8 @@ NAMED = [
     ),
     Fault(
         "second total without noise", "private-bias", "models/private_bias.py",
-        "return add_discrete_laplace(statistic(ratings).reshape(2, -1), scale, seed=seed)",
-        "totals = statistic(ratings).reshape(2, -1)\n"
-        "    add_discrete_laplace(totals[0], scale, seed=seed)\n    return totals",
+        "return add_discrete_laplace(totals, scale, seed=own)",
+        "add_discrete_laplace(totals[0], scale, seed=own)\n    return totals",
     ),
     Fault(
         "fourth category without noise", "EpicRec", _EPICREC,
