@@ -24,6 +24,7 @@ from epicrec.client.main import bring
 from epicrec.client.remote import Remote
 from epicrec.client.store import LockedError
 from epicrec.client.vault import WrongPassphraseError
+from epicrec.perturb import Release
 from epicrec.server import serve
 from kept import contents
 
@@ -148,18 +149,21 @@ def test_recorded_release_is_sent_as_it_was_drawn(version: Path) -> None:
             held.close()
     assert sent.state == "sent"
     assert sent.payload == waiting.payload
-    for row in waiting.rows:
+    for row in json.loads(waiting.payload):
         assert rows[row["ItemId"]] == row["Value"]
 
 
 def test_release_can_be_made_out_to_another_account(version: Path) -> None:
-    """The record of a release is enough to write its rows again: films, and how often each."""
+    """The record of a release is enough to write it again: films, and how often each."""
     films = contents.films_of(version)
     with closing(Device(version / "client", films, dial=contents.nobody_there)) as device:
         for stored in device.releases.all():
             device.releases.readdress(stored.id, "another")
-            rows = device.releases.get(stored.id).rows
-            assert rows == [row | {"UserId": "another"} for row in stored.rows]
+            again = device.releases.get(stored.id)
+            sent = Release.from_dict(json.loads(again.payload)["Release"])
+            rows = [(row["ItemId"], row["Value"]) for row in json.loads(stored.payload)]
+            assert again.user_id == "another"
+            assert rows == [*zip(sent.items, sent.values, strict=True)]
 
 
 # ---- the ledger ---------------------------------------------------------------------------

@@ -195,9 +195,12 @@ class Registration(Message):
 
 
 class Released(Message):
-    """All one client releases under one feedback type, in the place of its last release."""
+    """A release of one client, beside its others; in the place of the one with the same id, so
+    that sending it again changes nothing. Whoever gives no id has one release, the last."""
 
     Release: StatedRelease
+    ReleaseId: Annotated[str, Field(max_length=64, pattern=PRINTABLE)] = ""
+    UserId: Annotated[str, Field(max_length=256, pattern=PRINTABLE)] = ""
     FeedbackType: Kind = "watch"
 
 

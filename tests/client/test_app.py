@@ -40,7 +40,7 @@ def test_three_clicks_from_the_start_to_recommendations(pages: Pages, publishing
     assert "Ranked on this device" in sent.text
     assert sent.text.count('<li class="film"') > 50
     held = [row.ItemId for row in publishing.held(pages.device)]
-    assert sorted(held) == sorted(row["ItemId"] for row in json.loads(stored.payload))
+    assert sorted(held) == sorted(json.loads(stored.payload)["Release"]["items"])
     name = (pages.device.account or {})["user_id"].encode()
     named = stored.payload.replace(b'"UserId":""', b'"UserId":"' + name + b'"')
     assert pages.http.get(f"/release/{stored.id}").content == named, "all but the name was shown"

@@ -182,7 +182,8 @@ def test_killed_while_the_pages_are_used(
 
     ids: dict[Rows, list[str]] = {}
     for one in stored.values():
-        rows = tuple((row["UserId"], row["ItemId"], row["Value"]) for row in one.rows)
+        sent = zip(one.release.items, one.release.values, strict=True)
+        rows = tuple((one.user_id or "", item, value) for item, value in sent)
         ids.setdefault(rows, []).append(one.id)
     for rows, allowed in arrived:
         assert allowed & set(ids[rows]), "in the ledger before it arrives, called sent afterwards"

@@ -121,14 +121,14 @@ def told(
             now.kept["first"] = stored = device.releases.unsent()[0]
             now.kept["entered"] = len(device.ledger.entries())
             now.kept["rows before"] = device.for_you().rows
-            put_feedback, arrived = Remote.put_feedback, []
+            put_release, arrived = Remote.put_release, []
 
-            def put_and_look(self: Remote, payload: bytes) -> None:
+            def put_and_look(self: Remote, user_id: str, payload: bytes) -> None:
                 arrived.append(any(stored.id in e.about for e in device.ledger.entries()))
-                put_feedback(self, payload)
+                put_release(self, user_id, payload)
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(Remote, "put_feedback", put_and_look)
+                patch.setattr(Remote, "put_release", put_and_look)
                 now.step("sending", (privacy.send, {"id": stored.id, "weekly": "yes"}))
             now.kept["at the server"] = arrived
             now.kept["sent"], now.kept["name"] = device.releases.get(stored.id), device.account
@@ -187,17 +187,17 @@ def told(
 
 def lost_and_repeated(told: Round) -> tuple[bytes, bytes]:
     """What a person sends whose line breaks, and what they send when they press again."""
-    device, put_feedback = told.device, Remote.put_feedback
+    device, put_release = told.device, Remote.put_release
     drawn = device.draw()
     device.releases.readdress(drawn.id, (device.account or {})["user_id"])
 
-    def break_the_line(self: Remote, payload: bytes) -> None:
-        put_feedback(self, payload)
+    def break_the_line(self: Remote, user_id: str, payload: bytes) -> None:
+        put_release(self, user_id, payload)
         raise RemoteError("the line broke")
 
     spent = device.ledger.total()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Remote, "put_feedback", break_the_line)
+        patch.setattr(Remote, "put_release", break_the_line)
         told.step("lost", (privacy.send, {"id": drawn.id}))
     told.step("repeated", (privacy.send, {"id": drawn.id}))
     assert device.ledger.total() == spent, "at no cost"
@@ -245,7 +245,7 @@ def odds_hold(_: Round) -> bool:
 
 def spoken_to_one_server(told: Round) -> bool:
     hosts = {(r.url.host, r.url.port) for r in told.all()}
-    expected = {"POST register", "PUT feedback", "GET model", "GET recommend", "GET user",
+    expected = {"POST register", "PUT user", "GET model", "GET recommend", "GET user",
                 "DELETE user"}  # fmt: skip
     asked = {path for path, _ in told.paths(*told.steps)}
     lists = [r for step in ("fresh", "drawing", "keeping again", "looking nameless", "after")
@@ -467,8 +467,8 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
     "watched, and names the one wrongly in no more than {wrong} of "
     "100 worlds, names it rightly in at most {right} of 100.": odds_hold,
     "How many films are sent is not hidden: it is the number of "
-    "those that are new, and where none is new nothing is sent.": lambda told: (
-        told.kept["d2p"].rows == []
+    "those that are new, and where none is new none is sent.": lambda told: (
+        told.kept["d2p"].release.items == ()
         and "how many" in str(told.kept["d2p"].release.guarantee).lower()
     ),
     "It is exactly what will be sent, byte for byte.": lambda told: (
@@ -489,7 +489,7 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
     "Nothing is new. A release is drawn all the same, about no "
     "film: otherwise that something is sent would tell that "
     "something was watched.": lambda told: (
-        bool(told.kept["empty"].rows)
+        bool(told.kept["empty"].release.items)
         and told.kept["empty"].release.items != told.first.release.items
     ),
     "Nothing was drawn for you to see and nothing was sent.": lambda told: (

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from client.conftest import Served
-from epicrec.client.catalogues import with_text_ids
 from epicrec.client.device import Device
 from epicrec.client.ranking import (
     Row,
@@ -21,6 +20,7 @@ from epicrec.client.ranking import (
 )
 from epicrec.client.rows import Rows, positions
 from epicrec.data import Catalogue, Ratings
+from epicrec.data.catalogue import with_text_ids
 from epicrec.models import Recommender, model_class
 
 

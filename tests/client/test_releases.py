@@ -20,16 +20,17 @@ import pytest
 from scipy.stats import mannwhitneyu
 
 from client.conftest import Served
+from epicrec import wire
 from epicrec.client.choice import D2P_NAME, Choice
 from epicrec.client.device import Device
 from epicrec.client.learned import category_views, title_odds
-from epicrec.client.releases import CHOSEN_MOMENT, MOMENT, Releases
+from epicrec.client.releases import CHOSEN_MOMENT, Releases
 from epicrec.client.remote import Remote, RemoteError
 from epicrec.client.schedule import next_moment, run_due, set_schedule
 from epicrec.client.store import PLAIN, Store
 from epicrec.data import Catalogue
 from epicrec.errors import BudgetExceededError, InputError
-from epicrec.perturb import SEpicRec
+from epicrec.perturb import Release, SEpicRec
 from epicrec.perturb.levels import ALL, NO, PERTURBED
 from killing import ENVIRONMENT
 
@@ -55,9 +56,16 @@ def test_recorded_before_it_is_seen_and_sent_as_it_is(device: Device, served: Se
     stored = device.send(stored.id)
     puts = [r for r in served.seen if r.method == "PUT"]
     assert [r.content for r in puts] == [stored.payload]
-    rows = json.loads(stored.payload)
-    assert {row["Timestamp"] for row in rows} == {MOMENT}
-    assert {row["ItemId"] for row in rows} == set(stored.release.items)
+    message = wire.Released.model_validate_json(stored.payload)
+    sent = Release.from_dict(message.Release)
+    assert (message.ReleaseId, message.UserId) == (stored.id, stored.user_id)
+    assert sent.kept == {}
+    assert sent.seconds == 0, "how long drawing took may tell of the history"
+    assert CHOSEN_MOMENT not in sent.guarantee.assumes, "what the device knows of the moment"
+    own = stored.release
+    assert (sent.items, sent.settings, sent.aggregates, sent.guarantee.epsilon) == (
+        own.items, own.settings, own.aggregates, own.guarantee.epsilon,
+    )  # fmt: skip
     assert {row.ItemId for row in served.held(device)} == set(stored.release.items)
 
 
@@ -66,14 +74,14 @@ def test_what_did_not_arrive_is_sent_again_and_what_arrived_is_not(
 ) -> None:
     device.example()
     stored = device.draw()
-    put = Remote.put_feedback
+    put = Remote.put_release
 
-    def lose_the_answer(self: Remote, payload: bytes) -> None:
-        put(self, payload)
+    def lose_the_answer(self: Remote, user_id: str, payload: bytes) -> None:
+        put(self, user_id, payload)
         raise RemoteError("the line broke")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Remote, "put_feedback", lose_the_answer)
+        patch.setattr(Remote, "put_release", lose_the_answer)
         for _ in range(2):
             with pytest.raises(RemoteError):
                 device.send(stored.id)
@@ -134,16 +142,17 @@ def test_a_moment_of_ones_own_is_said_in_the_guarantee(device: Device) -> None:
     assert CHOSEN_MOMENT not in device.releases.get(by_plan.id).release.guarantee.assumes
     late = device.draw(scheduled=True)
     sent = device.send(late.id)
+    sent_to = f'"UserId":"{sent.user_id}"'.encode()
     assert CHOSEN_MOMENT in sent.release.guarantee.assumes
     noted = [e for e in device.ledger.entries() if CHOSEN_MOMENT in e.guarantee.assumes]
     assert {e.about.split()[1].rstrip(":") for e in noted} == {by_hand.id, late.id}
-    assert sent.payload.count(b"ItemId") == len(late.release.items), "the films are the same"
+    assert sent.payload == late.payload.replace(b'"UserId":""', sent_to), "the same films"
 
 
 def test_d2p_about_no_film_is_empty_and_says_so(device: Device) -> None:
     device.choose(Choice(mechanism=D2P_NAME))
     stored = device.draw()
-    assert stored.rows == []
+    assert stored.release.items == ()
     assert "how many" in str(stored.release.guarantee).lower()
 
 
@@ -163,9 +172,15 @@ def test_withheld_names_and_titles_leave_nowhere(
     secret = (device.account or {})["secret"]
     said = said.replace(secret, "")  # random letters, which may spell any short word
     keyed = {r.url.path.split("/")[2] for r in served.seen if r.headers.get("x-api-key") == secret}
-    assert keyed == {"feedback", "recommend"}, "the model is asked for without the key"
+    assert keyed == {"user", "recommend"}, "the model is asked for without the key"
+    (sent,) = (r.content for r in served.seen if r.method == "PUT")
+    told = Release.from_dict(json.loads(sent)["Release"])
+    choice = Choice()
+    usual = choice.perturber(films).release([], choice.levels(films))
+    assert (told.settings, told.aggregates.keys()) == (usual.settings, usual.aggregates.keys())
+    others = said.replace(sent.decode(), "")
     for category in films.categories:
-        assert category not in said, "no request names a category, withheld or not"
+        assert category not in others, "but the release, which names the same for everybody"
     # films of it may be made up, as of a category never watched; only what was drawn is said
     drawn = {item for stored in device.releases.all() for item in stored.release.items}
     assert {str(i) for i in films.item_ids if f'"{i}"' in said} == drawn
@@ -193,8 +208,8 @@ def test_one_release_and_ten_do_not_tell_what_is_withheld(
             with closing(Device(folder, films, server=served.url)) as device:
                 device.history.add(watched)
                 device.choose(replace(choice, mechanism=mechanism))
-                sent = [device.draw().rows for _ in range(10 if k < 12 else 1)]
-            found = [sum(row["ItemId"] in horror for row in rows) for rows in sent]
+                sent = [device.draw().release.items for _ in range(10 if k < 12 else 1)]
+            found = [sum(item in horror for item in items) for items in sent]
             one[case].append(found[0])
             ten[case] += [sum(found)] if k < 12 else []
     for seen in (one, ten):
@@ -264,7 +279,7 @@ def test_d2p_is_a_second_mechanism(device: Device, films: Catalogue) -> None:
     device.history.add(ids_with(films, "Horror", 5) + ids_without(films, "Horror", 20))
     stored = device.draw()
     assert stored.release.method == "d2p"
-    assert sum(row["Value"] for row in stored.rows) == 20
+    assert sum(stored.release.values) == 20
     assert device.ledger.total()["item"].epsilon <= 3.0
 
 
@@ -381,13 +396,13 @@ def test_a_crash_at_each_step(
                 device.draw()
         else:
             stored = device.draw()
-            put: Callable[..., None] = Remote.put_feedback
+            put: Callable[..., None] = Remote.put_release
 
-            def put_then_crash(self: Remote, payload: bytes) -> None:
-                put(self, payload)
+            def put_then_crash(self: Remote, user_id: str, payload: bytes) -> None:
+                put(self, user_id, payload)
                 raise Crash
 
-            patch.setattr(Remote, "put_feedback", put_then_crash)
+            patch.setattr(Remote, "put_release", put_then_crash)
             with pytest.raises(Crash):
                 device.send(stored.id)
         assert point == "after sending" or device.releases.all() == [], "unseen until recorded"

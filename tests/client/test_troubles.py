@@ -272,7 +272,7 @@ def test_what_a_server_did_not_take_is_sent_again_soon(
         raise RemoteError("out of order")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Remote, "put_feedback", refuse)
+        patch.setattr(Remote, "put_release", refuse)
         assert run_due(device, due)
     plan = device.store.setting("schedule")
     again, following = next_try(plan), next_moment(plan)

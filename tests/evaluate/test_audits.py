@@ -34,7 +34,7 @@ from epicrec.perturb.epicrec import mechanism
 from epicrec.perturb.epicrec.plan import Plan
 from epicrec.server.ranking import Ranking
 from epicrec.server.store import catalogue as stored_catalogue
-from epicrec.server.store import releases as stored
+from epicrec.server.store import received
 from epicrec.server.training.scored import Scored
 from epicrec.system.audit import device_games, server_games
 
@@ -252,8 +252,8 @@ def _exact_popularity(patch: pytest.MonkeyPatch) -> None:
     class Popular(Scored):
         watched: Any
 
-        def for_items(self, history: Any, n: int, offset: int = 0, category: str = "") -> Any:
-            found = super().for_items(history, n, offset, category)
+        def for_own(self, own: Any, n: int, offset: int = 0, category: str = "") -> Any:
+            found = super().for_own(own, n, offset, category)
             return sorted(found, key=lambda one: self.watched[one[0]], reverse=True)
 
     def read(ranking: Any, connection: Any) -> Any:
@@ -261,9 +261,9 @@ def _exact_popularity(patch: pytest.MonkeyPatch) -> None:
         scored.__class__ = Popular
         names = {key: item for key, item, _ in stored_catalogue.visible(connection)}
         scored.watched = dict.fromkeys(names.values(), 0)
-        for _, items, _ in stored.stream(connection, "rating"):
-            for key in items.tolist():
-                scored.watched[names[key]] += 1
+        _, items, _ = received.given_ratings(connection, "rating")
+        for key in items.tolist():
+            scored.watched[names[key]] += 1
         return scored
 
     patch.setattr(Ranking, "_read_model", read)

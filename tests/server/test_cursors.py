@@ -17,15 +17,15 @@ def test_a_key_comes_back(key: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [(0, 0, ""), (1, 2, "read"), (LARGEST, 0, "?>~ü"), (0, LARGEST, "x")]
+    "row", [(0, 0, "", 0), (1, 2, "read", 3), (LARGEST, 0, "?>~ü", 0), (0, LARGEST, "x", LARGEST)]
 )
-def test_a_row_comes_back(row: tuple[int, int, str]) -> None:
+def test_a_row_comes_back(row: tuple[int, int, str, int]) -> None:
     assert row_at(written(row)) == row
 
 
 def test_without_a_cursor_pages_begin_at_the_beginning_and_the_last_has_none() -> None:
     assert key_at("") == 0
-    assert row_at("") == (0, 0, "")
+    assert row_at("") == (0, 0, "", 0)
     assert written(None) == ""
 
 
@@ -42,7 +42,17 @@ def test_other_keys_are_refused(place: object) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    [[2**63, 0, ""], [0, 2**63, ""], [0, 0, "a\0b"], [0, 0], [0, 0, "", 0], ["0", 0, ""], 7],
+    [
+        [2**63, 0, "", 0],
+        [0, 2**63, "", 0],
+        [0, 0, "", 2**63],
+        [0, 0, "a\0b", 0],
+        [0, 0],
+        [0, 0, ""],
+        [0, 0, "", "0"],
+        ["0", 0, "", 0],
+        7,
+    ],
 )
 def test_other_rows_are_refused(place: object) -> None:
     with pytest.raises(HTTPException) as refused:

@@ -30,7 +30,7 @@ from server.conftest import Client, Running, prepare, running, wait_for
 
 VICTIM = "victim"
 WATCHED, HIDDEN = "heat-1995", "alien-1979"
-Fit = Callable[[Ratings, Settings], Recommender]
+Fit = Callable[[Ratings, Settings, Catalogue], Recommender]
 
 
 @pytest.fixture(scope="module", params=["implicit", "explicit"])
@@ -153,7 +153,7 @@ def _without(spy: Client, text: str) -> str:
 def test_lists_come_from_the_model_and_ones_own_rows(tmp_path: Path, pinned: Fit) -> None:
     settings = world(tmp_path / "server")
     published_into(settings, pinned)
-    model = pinned(None, settings)  # type: ignore[arg-type]
+    model = pinned(None, settings, None)  # type: ignore[arg-type]
     with running(settings.folder, catalogue="films", train_from="store") as serving:
         me = serving.register()
         place = f"/api/recommend/{me.user_id}"

@@ -39,7 +39,7 @@ class Fake:
 
 
 def fitting(guarantee: Guarantee = PROMISE) -> Any:
-    return lambda ratings, _: Fake(ratings, guarantee)
+    return lambda ratings, *_: Fake(ratings, guarantee)
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ def test_the_ledger_comes_first(settings: Settings, database: Database) -> None:
     """A model that cannot be written was paid for and not published, never the other way round."""
     model = fitting()
 
-    def broken(ratings: Ratings, chosen: Settings) -> Any:
-        made = model(ratings, chosen)
+    def broken(ratings: Ratings, *chosen: Any) -> Any:
+        made = model(ratings, *chosen)
         made.save = lambda _: (_ for _ in ()).throw(OSError("disk full"))
         return made
 
@@ -109,7 +109,7 @@ def test_ratings_users_gave_are_a_source(settings: Settings, database: Database)
             make=True,
         )
     seen: list[Ratings] = []
-    publish.publish(settings, database, lambda r, _: seen.append(r) or Fake(r, PROMISE))
+    publish.publish(settings, database, lambda r, *_: seen.append(r) or Fake(r, PROMISE))
     assert seen[0].item_ids.tolist() == CATALOGUE  # not what was rated
     assert len(seen[0]) == 2  # 99 is off the scale
     assert seen[0].scale == Scale.parse(settings.rating_scale)
@@ -127,7 +127,7 @@ def test_items_and_scale_of_a_set_are_the_operators(
         settings, train_from=str(file), publish_feedback=feedback, rating_scale="0.5:5:0.5"
     )
     seen: list[Ratings] = []
-    publish.publish(settings, database, lambda r, _: seen.append(r) or Fake(r, PROMISE))
+    publish.publish(settings, database, lambda r, *_: seen.append(r) or Fake(r, PROMISE))
     assert seen[0].item_ids.tolist() == CATALOGUE
     if feedback == "explicit":
         assert seen[0].scale == Scale(0.5, 5, 0.5)

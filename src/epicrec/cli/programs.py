@@ -128,6 +128,27 @@ def client_quality(
     show(result, as_json, lambda: print_table(f"nDCG@10, {result['data']}", result["table"]))
 
 
+@app.command("service-quality")
+def service_quality(
+    data: Data = "films",
+    viewers: Annotated[int, typer.Option(help="How many people release.")] = 4000,
+    mechanism: Annotated[str, typer.Option(help="By which mechanism: 'd2p' or 'epicrec'.")] = "d2p",
+    strength: Annotated[
+        str, typer.Option(help="How much noise, as on the client's page: 'weak' is ε = 3.")
+    ] = "weak",
+    seed: Annotated[int, typer.Option(help="Fixes the split and the people.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """What a service gives that learns from releases: which model it adopts, nDCG@10 as a table."""
+    needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
+    from epicrec.system.service import service_quality as run
+
+    with progress():
+        result = run(data, viewers=viewers, mechanism=mechanism, strength=strength, seed=seed)
+    said = f"nDCG@10, {data}, {mechanism}, ε = {result['epsilon']:g}: {result['adopted']} is served"
+    show(result, as_json, lambda: print_table(said, result["table"]))
+
+
 @app.command()
 def serve(
     config: Annotated[

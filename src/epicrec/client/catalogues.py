@@ -76,15 +76,6 @@ def read_catalogue(path: str | Path, *, most: int = MOST_FILMS) -> Catalogue:
         raise InputError(f"cannot read {path}: {error}. Download it again and retry") from error
 
 
-def with_text_ids(catalogue: Catalogue) -> Catalogue:
-    """The same catalogue with ids as text, as they are on the wire."""
-    if catalogue.item_ids.dtype.kind == "U":
-        return catalogue
-    table = catalogue.to_table()
-    ids = pa.array([str(i) for i in table["item_id"].to_pylist()])
-    return Catalogue.from_table(table.set_column(0, "item_id", ids))
-
-
 def usual_titles() -> Catalogue:
     """Our list of films and series, with how well known each is: as in `films`, and of the others
     those that have a title in four languages before the rest."""

@@ -138,9 +138,9 @@ def catalogue_of(folder: Path, name: str) -> Catalogue:
         TITLES,
         read_catalogue,
         usual_titles,
-        with_text_ids,
     )
     from epicrec.data import EMBEDDED
+    from epicrec.data.catalogue import with_text_ids
     from epicrec.data.datasets import load_catalogue
 
     if name == TITLES:

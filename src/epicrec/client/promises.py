@@ -74,7 +74,7 @@ PROMISES = {
     "one wrongly in no more than {wrong} of 100 worlds, names it rightly in at most {right} of "
     "100.",
     "size is public": "How many films are sent is not hidden: it is the number of those that are "
-    "new, and where none is new nothing is sent.",
+    "new, and where none is new none is sent.",
     # preview
     "no mark": "Whoever gets them sees no difference.",
     "exactly": "It is exactly what will be sent, byte for byte.",

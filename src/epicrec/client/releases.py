@@ -20,7 +20,6 @@ import json
 import secrets
 from dataclasses import dataclass, replace
 from math import isinf
-from typing import Any
 
 from epicrec import wire
 from epicrec.client.choice import Choice
@@ -35,8 +34,6 @@ from epicrec.perturb.contract import ledger_entries
 from epicrec.privacy import Guarantee, Ledger
 
 KIND = "watch"
-MOMENT = "2000-01-01T00:00:00Z"
-"""The same for every row of everybody: when something was watched is nobody's business."""
 CHOSEN_MOMENT = "You chose the moment to send; that you chose it is not protected."
 EVERYTHING, ADDED = "", "added"
 """In the place of a batch's own label: about all films again; the first, or dearest, of a later
@@ -69,13 +66,18 @@ class Stored:
 
     @property
     def user_id(self) -> str | None:
-        """Whom it is made out to: nobody ("") before the first sending; None where it is empty."""
-        return self.rows[0]["UserId"] if self.rows else None
+        """Whom it is made out to: nobody ("") before the first sending; None where an older one,
+        which is rows, is empty."""
+        message = json.loads(self.payload)
+        if isinstance(message, dict):
+            return str(message["UserId"])
+        return str(message[0]["UserId"]) if message else None
 
     @property
-    def rows(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.payload)
-        return found
+    def is_rows(self) -> bool:
+        """Whether version 0.1.0 drew it: rows of feedback, which are still sent as they were
+        shown."""
+        return self.payload.startswith(b"[")
 
 
 @dataclass(frozen=True)
@@ -138,9 +140,10 @@ class Releases:
             raise InputError(f"a release holds at most {wire.MOST_ROWS:,} films; release fewer")
         perturber = choice.perturber(catalogue)
         release = perturber.release(counted + parts.clear, choice.levels(catalogue))
+        identity, epoch = secrets.token_hex(8), self._epoch(catalogue)
+        payload = payload_of(release, identity, user_id)
         if chosen_moment:
             release = _assuming(release, CHOSEN_MOMENT)
-        identity, epoch = secrets.token_hex(8), self._epoch(catalogue)
         batch = EVERYTHING if everything else self._batch(identity, epoch, release.guarantee)
         works = {work for item in counted for work in works_of(catalogue, item)}
         with self.store.changing() as db:
@@ -148,7 +151,7 @@ class Releases:
                 "INSERT INTO releases VALUES (?, ?, 'drawn', ?, ?, ?, ?, ?, NULL, ?)",
                 (
                     identity, now(), batch, json.dumps(choice.to_dict()),
-                    release.to_json(), payload_of(release, user_id),
+                    release.to_json(), payload,
                     None if isinf(release.guarantee.epsilon) else release.guarantee.epsilon, epoch,
                 ),
             )  # fmt: skip
@@ -224,7 +227,10 @@ class Releases:
         self._enter(stored)  # changes nothing unless the ledger's file was lost
         if chosen_moment and CHOSEN_MOMENT not in stored.release.guarantee.assumes:
             self._note_the_moment(stored)
-        remote.put_feedback(stored.payload)
+        if stored.is_rows:
+            remote.put_feedback(stored.payload)
+        else:
+            remote.put_release(stored.user_id or "", stored.payload)
         with self.store.changing() as db:
             db.execute(
                 "UPDATE releases SET state = 'sent', sent_at = ? WHERE id = ?", (now(), identity)
@@ -244,7 +250,7 @@ class Releases:
 
     def readdress(self, identity: str, user_id: str) -> None:
         """Make a release out to another account: the same films, drawn once, at no further cost."""
-        payload = payload_of(self.get(identity).release, user_id)
+        payload = payload_of(self.get(identity).release, identity, user_id)
         with self.store.changing() as db:
             db.execute(
                 "UPDATE releases SET payload = ?, state = 'recorded' WHERE id = ?",
@@ -288,7 +294,7 @@ class Releases:
         ]  # fmt: skip
 
     def _sent_items(self) -> set[str]:
-        return {row["ItemId"] for stored in self.all() for row in stored.rows}
+        return {str(item) for stored in self.all() for item in stored.release.items}
 
     def _parts(self, catalogue: Catalogue, items: list[str], choice: Choice) -> Batch:
         with self.store.reading() as db:
@@ -313,13 +319,12 @@ def _release_of(about: str) -> str:
     return about.removeprefix("release ").partition(":")[0]
 
 
-def payload_of(release: Release, user_id: str) -> bytes:
-    """The body of the request, as any recommender with Gorse's interface takes it."""
-    rows = [
-        {
-            "FeedbackType": KIND, "UserId": user_id, "ItemId": str(item), "Value": value,
-            "Timestamp": MOMENT, "Comment": "",
-        }
-        for item, value in zip(release.items, release.values, strict=True)
-    ]  # fmt: skip
-    return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+def payload_of(release: Release, identity: str, user_id: str) -> bytes:
+    """The body of the request: the release without what the device keeps of it. Whether the moment
+    was the person's own is the device's to know."""
+    assumes = tuple(said for said in release.guarantee.assumes if said != CHOSEN_MOMENT)
+    sent = replace(release.public(), guarantee=replace(release.guarantee, assumes=assumes))
+    message = {
+        "ReleaseId": identity, "UserId": user_id, "FeedbackType": KIND, "Release": sent.to_dict(),
+    }  # fmt: skip
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()

@@ -72,8 +72,12 @@ class Remote:
         """A random id and its secret. Nothing is told."""
         return _read(wire.Registration, self._ask("POST", "/api/register", public=True))
 
+    def put_release(self, user_id: str, payload: bytes) -> None:
+        """Store this release, in the place of the same one if it is there."""
+        self._ask("PUT", f"/api/user/{quote(user_id, safe='')}/release", content=payload)
+
     def put_feedback(self, payload: bytes) -> None:
-        """Store these rows, in the place of the same rows if they are there."""
+        """Store these rows, as releases were sent that version 0.1.0 drew."""
         self._ask("PUT", "/api/feedback", content=payload)
 
     def feedback(self, user_id: str) -> list[wire.Feedback]:

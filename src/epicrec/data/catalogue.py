@@ -173,6 +173,15 @@ class Catalogue:
         return CategoryRows(matrix, row_of_item, np.bincount(row_of_item, minlength=len(members)))
 
 
+def with_text_ids(catalogue: Catalogue) -> Catalogue:
+    """The same catalogue with ids as text, as they are on the wire."""
+    if catalogue.item_ids.dtype.kind == "U":
+        return catalogue
+    table = catalogue.to_table()
+    ids = pa.array([str(i) for i in table["item_id"].to_pylist()])
+    return Catalogue.from_table(table.set_column(0, "item_id", ids))
+
+
 def _columns(table: pa.Table | None) -> tuple[list[str], list[Any]]:
     return ([], []) if table is None else (table.column_names, table.columns)
 

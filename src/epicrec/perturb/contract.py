@@ -17,6 +17,7 @@ from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.perturb.levels import PERTURBED, Level, Levels, parse_level
 from epicrec.perturb.older import upgraded
+from epicrec.perturb.received import Sent, Told
 from epicrec.privacy import Guarantee
 from epicrec.privacy.guarantee import Status, Unit
 
@@ -73,8 +74,8 @@ class Release:
         return int(self.kept.get("clear", 0))
 
     def public(self) -> Release:
-        """What may leave: all but the device's own record."""
-        return Release(**{**vars(self), "kept": {}})
+        """What may leave: all but the device's own record, and how long the drawing took."""
+        return Release(**{**vars(self), "kept": {}, "seconds": 0.0})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -208,6 +209,15 @@ class Perturber(ABC):
         promise = release.guarantee
         bounded = promise.status == "proved" and promise.unit != "rating value"
         return odds_of(promise.epsilon) if bounded and not promise.delta else None
+
+    @classmethod
+    def told(cls, sent: Sent, catalogue: Catalogue) -> Told:
+        """What many of its releases with the same settings say, over the catalogue they name.
+
+        Nothing, unless a mechanism knows better. Settings it cannot have are an InputError.
+        """
+        del sent, catalogue
+        return Told()
 
 
 def refuse_levels(name: str, levels: Levels) -> None:

@@ -11,7 +11,7 @@ from epicrec.errors import InputError
 from epicrec.models import load as load_model
 from epicrec.server.logs import event
 from epicrec.server.settings import Settings
-from epicrec.server.store import catalogue, people, releases
+from epicrec.server.store import catalogue, people, received
 from epicrec.server.store.database import Database, revision
 from epicrec.server.store.people import Known
 from epicrec.server.training import lists as trained
@@ -61,10 +61,11 @@ class Ranking:
             row = self.lists.row_of(user.key)
             if row is not None:
                 return self.lists.for_user(row, n, offset, category)
-        released = await self._database.read(
-            releases.history_of, user.key, self._settings.rating_type
+        settings = self._settings
+        own = await self._database.read(
+            received.of_user, user.key, settings.meaning, settings.rating_type
         )
-        return await run_in_threadpool(self.lists.for_items, released, n, offset, category)
+        return await run_in_threadpool(self.lists.for_own, own, n, offset, category)
 
     def changed(self, user_keys: Iterable[int]) -> None:
         """These users' lists are older than their releases."""

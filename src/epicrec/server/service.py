@@ -101,6 +101,7 @@ class Service:
             items = load_catalogue(self.settings.catalogue)
             with self.database.writing() as connection:
                 catalogue.fill(connection, items)
+                catalogue.keep(connection, items)
 
     async def stop(self) -> None:
         """End the jobs, write what waits, close."""

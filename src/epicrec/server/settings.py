@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from epicrec.errors import InputError
+from epicrec.server.meaning import Meaning
 
 PREFIX = "EPICREC_SERVER_"
 STORE = "store"
@@ -57,7 +58,9 @@ class Settings:
     bytes_per_user: int = 1_000_000  # of comments and stated guarantees
     purge_days: int = 0  # remove users not seen for so long; 0: never
 
-    # what is learned from releases
+    # what is learned from releases and feedback
+    positive_feedback: str = "watch,read,like,star,rating>=3"  # what counts for an item
+    negative_feedback: str = "dislike"  # what counts against it
     train_every: int = 3600  # seconds between trainings, if anything changed; 0: only when asked
     factors: int = 64
     iterations: int = 15
@@ -110,8 +113,14 @@ class Settings:
             raise InputError(
                 f"publish_feedback is 'implicit' or 'explicit', not {self.publish_feedback!r}"
             )
+        _ = self.meaning
         if self.admin_key and len(self.admin_key) < 16:
             raise InputError("admin_key is too short to be safe; give 16 characters or more")
+
+    @property
+    def meaning(self) -> Meaning:
+        """What feedback says of an item."""
+        return Meaning.parse(self.positive_feedback, self.negative_feedback)
 
     @property
     def folder(self) -> Path:

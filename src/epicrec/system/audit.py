@@ -58,7 +58,7 @@ def device_games(mechanism: str, seen: int) -> list[Game]:
             after = device.draw(scheduled=True)
             if after.id == before.id:
                 return -1e6, after.release.guarantee
-            sent = [row["ItemId"] for row in after.rows]
+            sent = [*after.release.items]
             told = len(sent) if mechanism == "epicrec" else (items[1] in sent) - (items[0] in sent)
             return float(told), after.release.guarantee
 

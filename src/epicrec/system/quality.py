@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from epicrec.client.catalogues import with_text_ids
 from epicrec.client.device import Device
 from epicrec.client.ranking import best, popularity_of
 from epicrec.data import EMBEDDED, Catalogue, Dataset, Ratings, load_dataset, split_per_user
+from epicrec.data.catalogue import with_text_ids
 from epicrec.data.datasets import write_dataset
 from epicrec.data.simulate import simulate_table
 from epicrec.errors import EpicrecError, InputError
@@ -134,10 +134,10 @@ def measure(
         finally:
             for device in devices:
                 device.close()
-    base = _ndcg(films, lists["popularity"], viewers)
+    base = ndcg_of(films, lists["popularity"], viewers)
     rows = []
     for way, found in lists.items():
-        value = _ndcg(films, found, viewers)
+        value = ndcg_of(films, found, viewers)
         rows.append({"way": way, "ndcg": value, "over popularity": value / base if base else 0.0})
     return rows
 
@@ -161,7 +161,8 @@ def _on_server(films: Catalogue, model: Any, viewer: Viewer) -> npt.NDArray[np.i
     return films.positions([str(item) for item in found])
 
 
-def _ndcg(films: Catalogue, lists: list[npt.NDArray[np.int64]], viewers: list[Viewer]) -> float:
+def ndcg_of(films: Catalogue, lists: list[npt.NDArray[np.int64]], viewers: list[Viewer]) -> float:
+    """nDCG@10 over what was held out."""
     users = np.repeat(np.arange(len(lists)), [len(found) for found in lists])
     items = np.concatenate(lists) if len(users) else np.zeros(0, np.int64)
     ranks = np.concatenate([np.arange(1, len(found) + 1) for found in lists])

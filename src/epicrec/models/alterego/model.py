@@ -230,10 +230,20 @@ class AlterEgoModel(Recommender):
 
     def _expected(self, rows: npt.NDArray[Any]) -> Floats:
         """What these AlterEgos stand for: expected histories, or themselves where not corrected."""
-        own = self._profiles[rows].toarray()
-        return self._posterior.guess(own) if self._corrected else own
+        own = self._profiles[rows]
+        return self.guess(own) if self._corrected else own.toarray()
+
+    def guess(self, alteregos: Any) -> Floats:
+        """The expected histories, one a row, of AlterEgos (sparse rows over the laws' outputs)."""
+        return self._posterior.guess(alteregos.toarray())
 
     # ---- what is public -----------------------------------------------------------------------
+
+    @property
+    def held(self) -> AlterEgos:
+        """The AlterEgos, or where it was read from a file their laws alone."""
+        self._check_fitted()
+        return self._held
 
     @property
     def channel(self) -> Channel:

@@ -122,6 +122,11 @@ class AlterEgos:
             total[at] += count
         return [count / total[at] for count, at in zip(events, self.places, strict=True)]
 
+    def columns(self, channel: int, item_ids: Any) -> Integers:
+        """Where substitutes drawn through a channel stand in `counts`; -1 for unknown ones."""
+        at = find(self.item_ids[self.places[channel]], item_ids)
+        return np.where(at >= 0, at + self._edges[channel][0], -1)
+
     def spread(self, counts: Any) -> Floats:
         """The expected outputs of items with these counts; one history or one a row."""
         counts = np.asarray(counts, np.float64)

@@ -20,7 +20,12 @@ from epicrec.perturb.d2p.groups import GROUPS_VERSION
 from epicrec.perturb.d2p.law import channel_guarantee, make_channel
 from epicrec.perturb.d2p.substitution import Channel
 from epicrec.perturb.levels import NO, PERTURBED, Level, Levels, parse_levels, withheld
+from epicrec.perturb.received import Sent, Told
 from epicrec.privacy import Guarantee
+
+_LAW = ("p", "p_star", "lam", "hide", "floor", "neighbours")
+"""The settings that a law of substitution is made from, with the catalogue."""
+_MOST_IN_GROUPS = 10**8  # members of all groups: what a receiver is ready to make for anybody
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +130,21 @@ class D2P(Perturber):
         """At most the release's ε, for exchanging one item of the catalogue for another."""
         known = catalogue.positions([item_id])[0] >= 0
         return odds_of(release.guarantee.epsilon if known else 0.0)
+
+    @classmethod
+    def told(cls, sent: Sent, catalogue: Catalogue) -> Told:
+        """Substitutes with the law that drew them, made anew from its settings."""
+        law: dict[str, Any] = {name: sent.settings.get(name) for name in _LAW}
+        whole = isinstance(law["floor"], int) and 1 <= law["floor"] <= len(catalogue)
+        if sent.settings.get("catalogue") != catalogue.version:
+            raise InputError("it was drawn by a list of items that is not known here")
+        if not whole or law["floor"] * len(catalogue) > _MOST_IN_GROUPS:
+            raise InputError(f"no law of substitution has groups of {law['floor']!r} items here")
+        perturber = cls(catalogue, **law)
+        if perturber.settings != dict(sent.settings):
+            raise InputError(f"these settings are not those of {perturber.settings}")
+        law_of_all = AlterEgos.of(perturber.channel, sent.counts, sent.user_ids, catalogue.item_ids)
+        return Told(events=law_of_all)
 
     def _events(
         self, history: Any, levels: Levels

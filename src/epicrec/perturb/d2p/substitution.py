@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, log, log1p
-from typing import Any
+from typing import Any, Self
 
 import numba
 import numpy as np
@@ -89,6 +89,11 @@ class Channel:
         for name, value in (("p", self.p), ("p*", self.p_star)):
             if not isinstance(value, int | float) or not 0 <= value <= 1:
                 raise InputError(f"{name} is a probability between 0 and 1, not {value!r}")
+
+    @classmethod
+    def identity(cls, n_items: int) -> Self:
+        """The law of what is sent as it is."""
+        return cls(Groups(np.arange(n_items + 1), np.arange(n_items, dtype=np.int32)), 0.0, 1.0)
 
     @property
     def n_items(self) -> int:

@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from scipy.sparse import csr_array
 
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
 from epicrec.perturb.contract import Odds, Perturber, Release, odds_of, refuse_levels
-from epicrec.perturb.dpi.codes import clamped, codes_of, values_of
-from epicrec.perturb.dpi.restoring import Restoring
+from epicrec.perturb.d2p.correction import AlterEgos
+from epicrec.perturb.d2p.substitution import Channel
+from epicrec.perturb.dpi.codes import check_epsilon, clamped, codes_of, values_of
+from epicrec.perturb.dpi.restoring import Restoring, liked_shares
 from epicrec.perturb.levels import PERTURBED, Levels
+from epicrec.perturb.received import Sent, Told
 from epicrec.privacy import Guarantee
 
 SAYS_WHICH = "Which items were rated, and how many, is sent as it is and is not protected."
@@ -110,6 +114,20 @@ class DPI(RatingPerturber):
     def alter(self, ratings: Ratings) -> Ratings:
         codes = clamped(codes_of(ratings.values, self.scale), self.scale, self.epsilon, self.seed)
         return replace(ratings, values=values_of(codes, self.scale))
+
+    @classmethod
+    def told(cls, sent: Sent, catalogue: Catalogue) -> Told:
+        """What was rated, as it is; each item counts by the share of those who like it, which the
+        noise hides of one person and not of many."""
+        rated = csr_array(sent.counts)
+        scale, epsilon = Scale(**sent.settings["scale"]), float(sent.settings["epsilon"])
+        check_epsilon(epsilon)
+        if rated.nnz:
+            items = rated.indices
+            likes = liked_shares(items, rated.data, scale, epsilon, sent.liked, len(catalogue))
+            rated = csr_array((likes[items], items, rated.indptr), rated.shape)
+        clear = Channel.identity(len(catalogue))
+        return Told(events=AlterEgos.of(clear, rated, sent.user_ids, catalogue.item_ids))
 
     @classmethod
     def odds(cls, release: Release, item_id: Any, catalogue: Catalogue) -> Odds:

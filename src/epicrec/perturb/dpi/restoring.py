@@ -98,3 +98,26 @@ def channel_matrix(top: int, epsilon: float) -> Floats:
     matrix = (1 - a) / (1 + a) * a**steps
     matrix[:, [0, -1]] = a ** steps[:, [0, -1]] / (1 + a)
     return np.asarray(matrix, np.float64)
+
+
+def liked_shares(
+    items: npt.NDArray[Any], values: npt.NDArray[Any], scale: Scale, epsilon: float, liked: float,
+    n_items: int,
+) -> Floats:  # fmt: skip
+    """Of each item the share of its true ratings that are at least `liked`, from released ones.
+
+    A released code counts M⁻¹1[true ≥ liked], with M the law of the noise: its mean is 1 for a true
+    rating from `liked` on and 0 for another. An item's mean of these is shrunk to that of all items
+    by what is known of its error, its n ratings' variance over n.
+    """
+    top = span(scale)
+    wanted = values_of(np.arange(top + 1), scale) >= liked
+    counted = np.linalg.solve(channel_matrix(top, epsilon), wanted.astype(np.float64))
+    x = counted[codes_of(values, scale)]
+    n = np.bincount(items, minlength=n_items)
+    mean, variance = float(x.mean()), float(x.var())
+    means = np.bincount(items, x, n_items) / np.maximum(n, 1)
+    raters = max(int((n > 0).sum()), 1)
+    between = max(float(n @ (means - mean) ** 2) / n.sum() - variance * raters / n.sum(), 0.0)
+    kept = between / (between + variance / np.maximum(n, 1) + 1e-12)
+    return np.asarray(np.clip(mean + kept * (means - mean), 0.0, 1.0), np.float64)

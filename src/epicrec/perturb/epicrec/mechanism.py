@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
@@ -22,6 +23,8 @@ from epicrec.perturb.contract import (
     nothing_left,
     odds_of,
 )
+from epicrec.perturb.d2p.correction import AlterEgos
+from epicrec.perturb.d2p.substitution import Channel
 from epicrec.perturb.epicrec.calibrate import check_epsilon
 from epicrec.perturb.epicrec.gs import gs_totals
 from epicrec.perturb.epicrec.plan import Plan, plan_for
@@ -35,12 +38,14 @@ from epicrec.perturb.levels import (
     PERTURBED,
     Level,
     Levels,
+    has_any,
     parse_level,
     parse_levels,
     public_levels,
     treatments,
     withheld,
 )
+from epicrec.perturb.received import Sent, Told
 from epicrec.privacy import Guarantee, discrete_laplace
 
 Floats = npt.NDArray[np.float64]
@@ -168,6 +173,26 @@ class _EpicRec(Perturber):
         if not scales:
             return odds_of(release.guarantee.epsilon)
         return odds_of(float(np.sum([1 / scales[name] for name in counted])))
+
+    @classmethod
+    def told(cls, sent: Sent, catalogue: Catalogue) -> Told:
+        """The categories' totals with their noise, which is all that stand-ins were made from; and
+        items that no noised category could have stood in for, which were sent as they are."""
+        scales, noised = dict(sent.settings.get("scales", {})), set(sent.aggregates)
+        if noised - scales.keys():
+            raise InputError("totals without a scale of their noise cannot be corrected")
+        totals = {
+            name: (float(sent.aggregates[name]), 2 * float(scales[name]) ** 2 * sent.releases)
+            for name in sent.aggregates
+            if name in set(catalogue.categories)
+        }
+        hidden = np.array([name in noised for name in catalogue.categories], np.bool_)
+        clear = ~has_any(catalogue.rows.matrix, hidden)[catalogue.rows.row_of_item]
+        items = csr_array(sent.counts.multiply(clear[None, :]))
+        items.eliminate_zeros()
+        law = Channel.identity(len(catalogue))
+        known = AlterEgos.of(law, items, sent.user_ids, catalogue.item_ids) if items.nnz else None
+        return Told(events=known, totals=totals)
 
     # ---- the noisy totals ------------------------------------------------------------------
 

@@ -29,11 +29,13 @@ def key_at(cursor: str) -> int:
     return place
 
 
-def row_at(cursor: str) -> tuple[int, int, str]:
+def row_at(cursor: str) -> tuple[int, int, str, int]:
     """The row after which a page of feedback begins."""
-    match _read(cursor) if cursor else [0, 0, ""]:
-        case [int(user), int(item), str(kind)] if max(user, item) < 2**63 and "\0" not in kind:
-            return user, item, kind
+    match _read(cursor) if cursor else [0, 0, "", 0]:
+        case [int(user), int(item), str(kind), int(release)] if (
+            max(user, item, release) < 2**63 and "\0" not in kind
+        ):
+            return user, item, kind, release
     raise _bad()
 
 

@@ -22,8 +22,11 @@ PathType = Annotated[str, Path(max_length=32, pattern=wire.TYPE_NAME)]
 
 @router.put("/user/{user_id}/release")
 async def put_release(serving: Serving, user: Own, released: wire.Released) -> wire.RowAffected:
-    """All a client releases, with the guarantee it states, in the place of its last release."""
-    change = within(serving.settings, user.key, releases.replace)
+    """A release with its method, public settings and guarantee, beside the client's others; in
+    the place of the one with the same ReleaseId, so that it may be sent again."""
+    if released.UserId not in ("", user.id):
+        raise HTTPException(403, "this release is made out to another user; look at its UserId")
+    change = within(serving.settings, user.key, releases.receive)
     rows = await serving.database.write(change, user, released)
     serving.metrics.rows.inc(rows)
     serving.changed([user.key])

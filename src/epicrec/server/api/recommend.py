@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, HTTPException, Path, Query, Request, Response
@@ -21,12 +22,16 @@ from epicrec.server.api.access import (
 )
 from epicrec.server.api.cursors import Number, Offset
 from epicrec.server.service import Service
+from epicrec.server.store.received import in_clear
 from epicrec.server.training.lists import Ranked
-from epicrec.server.training.publish import published
+from epicrec.server.training.publish import offered
 
 router = APIRouter(prefix="/api", tags=["recommendations"])
 
 Category = Annotated[str, Query(max_length=64, pattern=wire.PRINTABLE)]
+Source = Annotated[
+    str, Query(pattern="^(releases)?$", description="'releases': the model learned from them.")
+]
 PathCategory = Annotated[str, WithSlashes, Path(max_length=64, pattern=wire.PRINTABLE)]
 Ids = list[str] | list[wire.Score]
 # These routes are asked most: what FastAPI need not look at it does not, and is told here instead.
@@ -38,7 +43,7 @@ _VERSIONED = {"parameters": [_VERSION | {"required": False, "schema": {"type": "
 async def recommend(
     request: Request, user_id: PathId, n: Number = 10, offset: Offset = 0, category: Category = ""
 ) -> Response:
-    """The best items for a user, for that user or the admin; what they released is left out. For
+    """The best items for a user, for that user or the admin; what they gave in clear is left out. For
     the admin somebody unknown is a newcomer, as with Gorse."""
     serving = service_of(request)
     user = await one_or_nobody(user_id, request)
@@ -70,21 +75,21 @@ async def session(
     lists = serving.ranking.lists
     if lists is None:
         return []
-    rating = serving.settings.rating_type
-    history = {
-        key: row.Value if row.FeedbackType == rating else None
+    rows = [
+        (key, row.FeedbackType, row.Value)
         for row in feedback
         if (key := lists.key_of(row.ItemId)) is not None
-    }
-    found = await run_in_threadpool(lists.for_items, history, n, offset, category)
+    ]
+    own = in_clear(rows, serving.settings.meaning, serving.settings.rating_type)
+    found = await run_in_threadpool(lists.for_own, own, n, offset, category)
     return [wire.Score(Id=name, Score=score) for name, score in found]
 
 
 @router.get("/model/info")
-async def model_info(serving: Serving, request: Request) -> wire.ModelInfo:
+async def model_info(serving: Serving, request: Request, source: Source = "") -> wire.ModelInfo:
     """Which item model is published, and what it promises. Needs no key."""
     limit_address(request)
-    return _published(serving)
+    return _offered(serving, source)[0]
 
 
 @router.head("/model", include_in_schema=False)
@@ -93,11 +98,11 @@ async def model_info(serving: Serving, request: Request) -> wire.ModelInfo:
     response_class=FileResponse,
     responses={200: {"content": {"application/octet-stream": {}}}, 206: {}, 304: {}, 416: {}},
 )
-async def model(serving: Serving, request: Request) -> Response:
+async def model(serving: Serving, request: Request, source: Source = "") -> Response:
     """The published item model as one file, in parts if asked for (`Range`). Needs no key, so that
     fetching it tells no user's name."""
     limit_address(request)
-    info = _published(serving)
+    info, path = _offered(serving, source)
     if serving.model_problem:
         raise HTTPException(503, "the published model is damaged; its operator can mend it")
     headers = {
@@ -108,16 +113,16 @@ async def model(serving: Serving, request: Request) -> Response:
     known = request.headers.get("if-none-match", "")
     if known == "*" or info.Hash in known:
         return Response(status_code=304, headers=headers)
-    name = f"item-model-{info.Version}.npz"
-    path = serving.settings.folder / "published" / name
-    return FileResponse(path, headers=headers, filename=name, media_type="application/octet-stream")
+    return FileResponse(
+        path, headers=headers, filename=path.name, media_type="application/octet-stream"
+    )
 
 
-def _published(serving: Service) -> wire.ModelInfo:
-    info = published(serving.settings)
-    if info is None:
+def _offered(serving: Service, source: str) -> tuple[wire.ModelInfo, FilePath]:
+    found = offered(serving.settings, source)
+    if found is None:
         raise HTTPException(404, "no item model is published here yet")
-    return info
+    return found
 
 
 def check_category(serving: Service, category: str) -> None:

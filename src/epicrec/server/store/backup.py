@@ -21,6 +21,9 @@ _SPENT = (_LEDGER, "published")  # what was published, and what it cost
 _FILES = (*_SPENT, "admin.key", "collective.key", "models")
 
 
+_KEYS = (("users", "user_key"), ("items", "item_key"), ("releases", "release_key"))
+
+
 def back_up(settings: Settings, folder: Path) -> dict[str, int]:
     """Copy tables (into SQLite, in one consistent view), models, ledger, admin key; rows by table.
 
@@ -106,7 +109,7 @@ def _copy(source: Database, target: Database) -> dict[str, int]:
                 _insert(new, table, [tuple(row) for row in part])
                 counts[table.name] += len(part)
         if not target.is_sqlite:  # the keys came as they were: let new ones follow them
-            for name, key in (("users", "user_key"), ("items", "item_key")):
+            for name, key in _KEYS:
                 new.execute(
                     text(
                         f"SELECT setval(pg_get_serial_sequence('{name}', '{key}'), "

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow.parquet as pa_parquet
 from sqlalchemy import Connection, delete, func, select, true, update
 
 from epicrec import wire
 from epicrec.data import Catalogue
+from epicrec.data.catalogue import with_text_ids
 from epicrec.server.store.database import CATALOGUE, insert, next_revision
-from epicrec.server.store.schema import items
+from epicrec.server.store.schema import catalogues, items
 
 
 def seconds(moment: datetime | None) -> int | None:
@@ -42,7 +45,7 @@ def fill(connection: Connection, catalogue: Catalogue) -> int:
         wire.Item(
             ItemId=str(catalogue.item_ids[at]),
             Categories=list(catalogue.categories_of(at)),
-            Labels={"year": int(catalogue.years[at])},
+            Labels=_labels(catalogue, at),
             Comment=str(catalogue.titles[at])[:1024],
         )
         for at in range(len(catalogue))
@@ -154,6 +157,59 @@ def visible(connection: Connection) -> list[tuple[int, str, list[str]]]:
         .order_by(items.c.item_key)
     )
     return [(row.item_key, row.item_id, json.loads(row.categories)) for row in rows]
+
+
+def all_ids(connection: Connection) -> dict[int, str]:
+    """The ids of all items, hidden ones too, by their keys."""
+    return {row.item_key: row.item_id for row in connection.execute(select(items))}
+
+
+def public(connection: Connection) -> Catalogue | None:
+    """The items that may be recommended as a catalogue: titles, categories, and of the labels year
+    and popularity; None where there are none."""
+    rows = connection.execute(select(items).where(items.c.is_hidden.is_(False))).all()
+    if not rows:
+        return None
+    labels = [found if isinstance(found := json.loads(row.labels), dict) else {} for row in rows]
+    popularity = [_number(own.get("popularity")) for own in labels]
+    columns: dict[str, Any] = {"year": [int(_number(own.get("year")) or 0) for own in labels]}
+    if any(value is not None for value in popularity):
+        columns["popularity"] = [value or 0.0 for value in popularity]
+    return Catalogue.from_columns(
+        [row.item_id for row in rows],
+        [row.comment for row in rows],
+        ["|".join(json.loads(row.categories)) for row in rows],
+        **columns,
+    )
+
+
+def keep(connection: Connection, catalogue: Catalogue) -> None:
+    """Remember a list of items that devices may draw by, also when another follows it."""
+    content = io.BytesIO()
+    pa_parquet.write_table(with_text_ids(catalogue).to_table(), content, compression="zstd")
+    new = insert(connection, catalogues).values(
+        version=with_text_ids(catalogue).version, content=content.getvalue()
+    )
+    connection.execute(new.on_conflict_do_nothing(index_elements=["version"]))
+
+
+def kept(connection: Connection, version: str) -> Catalogue | None:
+    """The list of items with this version, if it was ever in use here."""
+    found = connection.execute(
+        select(catalogues.c.content).where(catalogues.c.version == version)
+    ).scalar_one_or_none()
+    return None if found is None else Catalogue.from_table(pa_parquet.read_table(io.BytesIO(found)))
+
+
+def _labels(catalogue: Catalogue, at: int) -> dict[str, Any]:
+    """What a catalogue says of an item in numbers."""
+    year: dict[str, Any] = {"year": int(catalogue.years[at])}
+    known = catalogue.popularity
+    return year if known is None else year | {"popularity": float(known[at])}
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and -1e12 < value < 1e12 else None
 
 
 def _values(item: wire.Item) -> dict[str, Any]:

@@ -18,6 +18,9 @@ MOST_TYPES = 16
 """Feedback types of one user."""
 
 
+_STATED = (releases.c.guarantee, releases.c.settings, releases.c.aggregates)
+
+
 class QuotaError(InputError):
     """A user stores more than they may; nothing of the change stays."""
 
@@ -45,13 +48,13 @@ def _check(connection: Connection, settings: Settings, user_key: int) -> None:
     ).one()
     stated, released = connection.execute(
         select(
-            func.coalesce(func.sum(func.length(releases.c.guarantee)), 0),
+            func.coalesce(func.sum(sum(func.length(column) for column in _STATED)), 0),
             func.count(releases.c.feedback_type.distinct()),
         ).where(releases.c.user_key == user_key)
     ).one()
     for found, most, what in (
         (rows, settings.rows_per_user, "rows of feedback"),
-        (comments + stated, settings.bytes_per_user, "bytes of comments and guarantees"),
+        (comments + stated, settings.bytes_per_user, "bytes of comments and what releases state"),
         (max(kinds, released), MOST_TYPES, "types of feedback"),
     ):
         if found > most:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from sqlalchemy import Connection, and_, case, delete, func, select, tuple_
 
 from epicrec import wire
@@ -19,17 +16,21 @@ from epicrec.server.store import catalogue, people
 from epicrec.server.store.database import insert, next_revision
 from epicrec.server.store.schema import feedback, items, releases, users
 
-Cursor = tuple[int, int, str]
-START: Cursor = (0, 0, "")
+Cursor = tuple[int, int, str, int]
+START: Cursor = (0, 0, "", 0)
 
 MOST = wire.MOST_VALUE
-_CHUNK = 200_000
 
 
 def put(
-    connection: Connection, rows: list[wire.Feedback], *, add: bool = False, make: bool = False
+    connection: Connection,
+    rows: list[wire.Feedback],
+    *,
+    add: bool = False,
+    make: bool = False,
+    release: int = 0,
 ) -> set[int]:
-    """Store feedback, all rows or none; the keys of the users concerned.
+    """Store feedback, that of a release by its key, all rows or none; the keys of the users.
 
     A row that is there already is overwritten, or with `add` its value grows. With `make`, users
     who are unknown are created, as Gorse does; without, an unknown one is an error. An unknown item
@@ -45,7 +46,7 @@ def put(
         user_keys = people.keys_of(connection, user_ids)
     _check_known(rows, user_keys, item_keys)
     # the last of several rows about the same thing wins, or with `add` all of them count
-    merged: dict[Cursor, dict[str, Any]] = {}
+    merged: dict[tuple[int, int, str], dict[str, Any]] = {}
     for row in rows:
         at = (user_keys[row.UserId], item_keys[row.ItemId], row.FeedbackType)
         before = merged[at]["value"] if add and at in merged else 0.0
@@ -53,6 +54,7 @@ def put(
             "user_key": at[0],
             "item_key": at[1],
             "feedback_type": at[2],
+            "release_key": release,
             "value": min(max(before + row.Value, -MOST), MOST),
             "timestamp": catalogue.seconds(row.Timestamp),
             "comment": row.Comment,
@@ -65,36 +67,48 @@ def put(
         bounded = case((grown > MOST, MOST), (grown < -MOST, -MOST), else_=grown)
         changes["value"] = bounded if add else new.value
         connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=["user_key", "item_key", "feedback_type"], set_=changes
-            ),
+            statement.on_conflict_do_update(index_elements=[*feedback.primary_key], set_=changes),
             [merged[at] for at in sorted(merged)],
         )
     _touch(connection, set(user_keys.values()))
     return set(user_keys.values())
 
 
-def replace(connection: Connection, user: people.Known, released: wire.Released) -> int:
-    """Store a release in the place of the user's last one of its type; how many rows it has."""
+def receive(connection: Connection, user: people.Known, released: wire.Released) -> int:
+    """Store a release beside the user's others, in the place of one with the same id, with what
+    corrects it; how many rows it has."""
     release, kind = Release.from_dict(released.Release), released.FeedbackType
-    connection.execute(
-        delete(feedback).where(feedback.c.user_key == user.key, feedback.c.feedback_type == kind)
-    )
+    told = {
+        "rows": len(release.items),
+        "guarantee": json.dumps(release.guarantee.to_dict()),
+        "method": release.method,
+        "settings": written(release.settings),
+        "aggregates": written(release.aggregates),
+    }
+    key = connection.execute(
+        insert(connection, releases)
+        .values(user_key=user.key, feedback_type=kind, release_id=released.ReleaseId, **told)
+        .on_conflict_do_update(
+            index_elements=["user_key", "feedback_type", "release_id"], set_=told
+        )
+        .returning(releases.c.release_key)
+    ).scalar_one()
+    own = and_(feedback.c.user_key == user.key, feedback.c.release_key == key)
+    connection.execute(delete(feedback).where(own))
     rows = [
         wire.Feedback(FeedbackType=kind, UserId=user.id, ItemId=item, Value=value)
         for item, value in zip(release.items, release.values, strict=True)
     ]
     if rows:
-        put(connection, rows)
+        put(connection, rows, release=key)
     else:
         _touch(connection, {user.key})
-    values = {"rows": len(rows), "guarantee": json.dumps(release.guarantee.to_dict())}
-    connection.execute(
-        insert(connection, releases)
-        .values(user_key=user.key, feedback_type=kind, **values)
-        .on_conflict_do_update(index_elements=["user_key", "feedback_type"], set_=values)
-    )
     return len(rows)
+
+
+def written(public: Any) -> str:
+    """Settings as JSON that is the same for the same settings: they tell one law from another."""
+    return json.dumps(public, sort_keys=True, separators=(",", ":"))
 
 
 def page(
@@ -106,14 +120,14 @@ def page(
     item_id: str | None = None,
     feedback_type: str | None = None,
 ) -> tuple[list[wire.Feedback], Cursor | None]:
-    """The next `n` rows in order of user, item and type, and where to go on."""
-    at = tuple_(feedback.c.user_key, feedback.c.item_key, feedback.c.feedback_type)
+    """The next `n` rows in order of user, item, type and release, and where to go on."""
+    key = [*feedback.primary_key]
     query = (
         select(feedback, users.c.user_id, items.c.item_id)
         .join(users, users.c.user_key == feedback.c.user_key)
         .join(items, items.c.item_key == feedback.c.item_key)
-        .where(at > tuple_(*after))
-        .order_by(feedback.c.user_key, feedback.c.item_key, feedback.c.feedback_type)
+        .where(tuple_(*key) > tuple_(*after))
+        .order_by(*key)
         .limit(n)
     )
     for column, wanted in (
@@ -124,8 +138,8 @@ def page(
         if wanted is not None:
             query = query.where(column == wanted)
     rows = connection.execute(query).all()
-    last = (rows[-1].user_key, rows[-1].item_key, rows[-1].feedback_type) if rows else START
-    return [_feedback(row) for row in rows], last if len(rows) == n else None
+    last = tuple(getattr(rows[-1], column.name) for column in key) if len(rows) == n else None
+    return [_feedback(row) for row in rows], last
 
 
 def remove(
@@ -139,17 +153,6 @@ def remove(
     gone = connection.execute(delete(feedback).where(which)).rowcount
     _touch(connection, {user.key})
     return gone
-
-
-def history_of(connection: Connection, user_key: int, rating_type: str) -> dict[int, float | None]:
-    """The keys of the items a user released, each with the rating where they gave one."""
-    query = select(feedback.c.item_key, feedback.c.feedback_type, feedback.c.value).where(
-        feedback.c.user_key == user_key
-    )
-    found: dict[int, float | None] = {}
-    for item_key, kind, value in connection.execute(query):
-        found[item_key] = value if kind == rating_type else found.get(item_key)
-    return found
 
 
 def counts(connection: Connection) -> dict[str, int]:
@@ -172,21 +175,6 @@ def guarantee_mix(connection: Connection) -> list[dict[str, Any]]:
     for stated, number in rows:
         mix[_band(stated)] += int(number)
     return [{"guarantee": name, "releases": mix[order, name]} for order, name in sorted(mix)]
-
-
-def stream(
-    connection: Connection, feedback_type: str | None = None
-) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
-    """All feedback in order of user and item, as columns (user keys, item keys, values)."""
-    query = select(feedback.c.user_key, feedback.c.item_key, feedback.c.value).order_by(
-        feedback.c.user_key, feedback.c.item_key
-    )
-    if feedback_type is not None:
-        query = query.where(feedback.c.feedback_type == feedback_type)
-    found = connection.execution_options(yield_per=_CHUNK).execute(query)
-    for part in found.partitions():
-        user, item, value = zip(*part, strict=True)
-        yield np.array(user), np.array(item), np.array(value, np.float64)
 
 
 def _touch(connection: Connection, user_keys: set[int]) -> None:

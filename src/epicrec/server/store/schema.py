@@ -61,6 +61,8 @@ feedback = Table(
     Column("user_key", ForeignKey("users.user_key", ondelete="CASCADE"), primary_key=True),
     Column("item_key", ForeignKey("items.item_key", ondelete="CASCADE"), primary_key=True),
     Column("feedback_type", Text, primary_key=True),
+    # the release it came with, 0 for none: batches about the same item stand side by side
+    Column("release_key", BigInteger, primary_key=True, autoincrement=False),
     Column("value", Double, nullable=False),
     Column("timestamp", BigInteger),
     Column("comment", Text, nullable=False),
@@ -71,11 +73,26 @@ feedback = Table(
 releases = Table(
     "releases",
     metadata,
-    Column("user_key", ForeignKey("users.user_key", ondelete="CASCADE"), primary_key=True),
-    Column("feedback_type", Text, primary_key=True),
+    Column("release_key", _KEY, primary_key=True),
+    Column("user_key", ForeignKey("users.user_key", ondelete="CASCADE"), nullable=False),
+    Column("feedback_type", Text, nullable=False),
+    Column("release_id", Text, nullable=False),  # the client's name for it
     Column("rows", Integer, nullable=False),
     Column("guarantee", Text, nullable=False),  # JSON as stated by the client, or empty
+    Column("method", Text, nullable=False),  # empty where it was not told: before 0.2
+    Column("settings", Text, nullable=False),  # JSON, as are the aggregates
+    Column("aggregates", Text, nullable=False),
+    Index("release_of_user", "user_key", "feedback_type", "release_id", unique=True),
+    sqlite_autoincrement=True,
 )
+
+catalogues = Table(
+    "catalogues",
+    metadata,
+    Column("version", Text, primary_key=True),
+    Column("content", LargeBinary, nullable=False),  # Parquet
+)
+"""Every list of items that releases may have been drawn by, also those of earlier days."""
 
 
 # ---- the collective: what a leader or a helper remembers of its rounds ------------------------

@@ -1,27 +1,57 @@
-"""Fit: `implicit`'s ALS on the stored releases, judged on held-out ones, written as lists."""
+"""Fit: lists from everything stored, adopted only where held-out data say they beat popularity.
+
+Feedback in clear is learned by `implicit`'s ALS and judged by what its lists find. Where releases
+went through a law of substitution, `d2p-svd` learns from all events, each corrected by its own law,
+and is judged by how likely it makes held-out releases (`models.alterego.blend`). Where neither is
+better, popularity from corrected counts is served, and the operator is told.
+"""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
+from epicrec.data import find
 from epicrec.errors import InputError
+from epicrec.models.alterego.blend import Blend, judged
+from epicrec.models.alterego.items import D2PSvd
+from epicrec.models.alterego.popularity import corrected_shares
+from epicrec.perturb.d2p.correction import AlterEgos
 from epicrec.progress import report
 from epicrec.server.settings import Settings
-from epicrec.server.store import catalogue, people, releases
+from epicrec.server.store import catalogue
 from epicrec.server.store.database import Database, revision
 from epicrec.server.training import ledger, lists
+from epicrec.server.training.evidence import Evidence, gather
+from epicrec.server.training.folding import Folding
+from epicrec.server.training.publish import publish_learned
 
 Array = npt.NDArray[Any]
 
+POPULARITY, ALS, D2P_SVD = "popularity", "als", "d2p-svd"
 _USERS_AT_ONCE = 4096
 _JUDGED_USERS = 2000
 _ENOUGH_ITEMS = 5
+_ENOUGH_USERS = 20
 _AT = 10
+_SURE = 1.959963984540054  # standard errors of a 95 % interval
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a training came to: the factors to serve with, or none where popularity is."""
+
+    method: str
+    why: str
+    item_factors: Array
+    user_factors: Array
+    quality: dict[str, Any] = field(default_factory=dict)
+    blend: Blend | None = None
 
 
 def train(settings: Settings, database: Database) -> dict[str, Any]:
@@ -32,18 +62,26 @@ def train(settings: Settings, database: Database) -> dict[str, Any]:
     with database.reading() as connection:
         at_revision = revision(connection)
         items = catalogue.visible(connection)
-        user_keys = np.array(people.keys(connection), np.int64)
-        item_keys = np.array([key for key, _, _ in items], np.int64)
-        seen = _read_matrix(connection, user_keys, item_keys)
-    arrays: dict[str, Array] = {"item_keys": item_keys, "user_keys": user_keys}
+        found = gather(connection, settings.meaning)
     item_ids = [item_id for _, item_id, _ in items]
     names, starts, members = _by_category([categories for _, _, categories in items])
-    arrays |= {"category_starts": starts, "category_items": members}
-    arrays |= {"seen_starts": seen.indptr.astype(np.int64), "seen_items": seen.indices}
-    popularity = np.bincount(seen.indices, minlength=len(items)) / max(len(user_keys), 1)
-    arrays["popularity"] = popularity.astype(np.float32)
-    learned, quality = _factorise(settings, seen)
-    arrays |= learned
+    shares = corrected_shares(found.events, found.totals, found.features)
+    learned = _learned(settings, found, np.array(item_ids), shares)
+    top_items, top_scores = _lists(learned, found.seen, min(settings.list_length, len(items)))
+    arrays: dict[str, Array] = {
+        "item_keys": np.array([key for key, _, _ in items], np.int64),
+        "user_keys": found.user_keys,
+        "category_starts": starts,
+        "category_items": members,
+        "seen_starts": found.seen.indptr.astype(np.int64),
+        "seen_items": found.seen.indices,
+        "popularity": _over(shares, found, item_ids).astype(np.float32),
+        "item_factors": learned.item_factors.astype(np.float32),
+        "user_factors": learned.user_factors.astype(np.float32),
+        "gram": learned.item_factors.T.astype(np.float64) @ learned.item_factors,
+        "top_items": top_items,
+        "top_scores": top_scores,
+    }
     models = settings.folder / "models"
     number = (lists.current(models) or 0) + 1
     meta = {
@@ -53,134 +91,200 @@ def train(settings: Settings, database: Database) -> dict[str, Any]:
         "revision": at_revision,
         "alpha": settings.alpha,
         "regularization": settings.regularization,
+        "method": learned.method,
     }
-    lists.save(models / str(number), meta, arrays)
-    if seen.nnz:
+    lists.save(models / str(number), meta, arrays, Folding.of(learned.blend, found.drawn))
+    if found.rows:
         ledger.record_lists(settings)
     lists.adopt(models, number)
+    published = publish_learned(settings, found) if learned.method == D2P_SVD else None
     return {
         "training": number,
         "trained_at": int(time.time()),
         "seconds": round(time.time() - started, 2),
-        "users": len(user_keys),
+        "users": len(found.user_keys),
         "items": len(items),
-        "feedback": int(seen.nnz),
-        "quality": quality,
+        "feedback": found.rows,
+        "adopted": learned.method,
+        "why": learned.why,
+        "quality": learned.quality,
+        "left_out": found.left_out,
+        "published": published,
     }
 
 
-def _read_matrix(connection: Any, user_keys: Array, item_keys: Array) -> csr_matrix:
-    """Users × items, 1 where released; read in pieces into three columns of known length."""
-    total = releases.total(connection)
-    users, items = np.empty(total, np.int32), np.empty(total, np.int32)
-    done = kept = 0
-    for user, item, _ in releases.stream(connection):
-        at = item_keys.searchsorted(item)
-        at[at == len(item_keys)] = 0
-        visible = item_keys[at] == item if len(item_keys) else np.zeros(len(item), np.bool_)
-        span = slice(kept, kept + int(visible.sum()))
-        users[span] = user_keys.searchsorted(user[visible])
-        items[span] = at[visible]
-        kept, done = span.stop, done + len(user)
-        report("reading releases", done, total)
-    users, items = users[:kept], items[:kept]
-    # in order of user and item: several types of feedback on one item stand side by side
-    first = np.ones(kept, np.bool_)
-    first[1:] = (users[1:] != users[:-1]) | (items[1:] != items[:-1])
-    users, items = users[first], items[first]
-    starts = np.concatenate([[0], np.cumsum(np.bincount(users, minlength=len(user_keys)))])
-    shape = (len(user_keys), len(item_keys))
-    return csr_matrix((np.ones(len(items), np.float32), items, starts), shape)
+def _learned(settings: Settings, found: Evidence, item_ids: Array, shares: Array) -> Learned:
+    """The model of what is there, if it is better than popularity; else popularity."""
+    if found.drawn:
+        return _from_releases(found, item_ids, shares)
+    if found.clear.counts.nnz:
+        return _from_feedback(settings, found, item_ids)
+    why = "nothing was released yet that tells one person from another"
+    if found.totals:
+        why = "totals of categories were released, and no part of a person's can be held out"
+    return _popularity(found, len(item_ids), why)
 
 
-def _factorise(settings: Settings, seen: csr_matrix) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Factors and lists, and how well they find releases that were held out."""
-    users, items = seen.shape
-    if seen.nnz == 0:
-        empty = np.zeros((0, 1), np.float32)
-        return {
-            "item_factors": np.zeros((items, 1), np.float32),
-            "gram": np.zeros((1, 1)),
-            "user_factors": np.zeros((users, 1), np.float32),
-            "top_items": np.full((users, 1), -1, np.int32),
-            "top_scores": np.zeros((users, 1), np.float32) if users else empty,
-        }, {}
+def _popularity(
+    found: Evidence, n_items: int, why: str, quality: dict[str, Any] | None = None
+) -> Learned:
+    users = np.zeros((len(found.user_keys), 1), np.float32)
+    return Learned(POPULARITY, why, np.zeros((n_items, 1), np.float32), users, quality or {})
+
+
+# ---- releases ---------------------------------------------------------------------------------
+
+
+def fit_releases(features: Any, *batches: AlterEgos) -> D2PSvd:
+    """The item model of events, each corrected by the law it went through."""
+    return D2PSvd(catalogue=features).fit_alteregos(*batches)
+
+
+def _from_releases(found: Evidence, item_ids: Array, shares: Array) -> Learned:
+    events, features = found.events, found.features
+    report("judging by held-out releases", 0, 2)
+    verdict = judged(
+        events,
+        lambda kept: fit_releases(features, kept),
+        lambda kept: corrected_shares(kept, found.totals, features),
+    )
+    report("judging by held-out releases", 1, 2)
+    if verdict is None:
+        return _popularity(found, len(item_ids), "too few people released enough to judge by")
+    quality = {
+        "held_out": verdict.people,
+        "gain_over_popularity": round(verdict.gain, 6),
+        "gain_at_least": round(verdict.low, 6),
+        "gain_at_most": round(verdict.high, 6),
+    }
+    if not verdict.is_better:
+        why = "d2p-svd does not make held-out releases surely likelier than popularity does"
+        return _popularity(found, len(item_ids), why, quality)
+    blend = Blend(fit_releases(features, events), shares, verdict.weight)
+    factors = blend.item_factors
+    at = find(blend.model.item_ids_, item_ids)
+    users = np.zeros((len(found.user_keys), factors.shape[1]), np.float32)
+    users[find(found.user_keys, events.user_ids)] = blend.person_factors(events.counts)
+    report("judging by held-out releases", 2, 2)
+    why = "d2p-svd makes held-out releases likelier than popularity does"
+    return Learned(D2P_SVD, why, factors[at] * (at >= 0)[:, None], users, quality, blend)
+
+
+# ---- feedback in clear ------------------------------------------------------------------------
+
+
+def _from_feedback(settings: Settings, found: Evidence, item_ids: Array) -> Learned:
+    """Factors by ALS, if they find held-out items better than popularity does."""
     from implicit.cpu.als import AlternatingLeastSquares
     from threadpoolctl import threadpool_limits
 
+    liked = _by_list(found, item_ids)
+    judged_users, held_out = _hold_out(liked)
+    if len(judged_users) < _ENOUGH_USERS:
+        return _popularity(found, len(item_ids), "too few people gave enough to judge by")
     with threadpool_limits(1, "blas"):  # ALS has threads of its own
         model = AlternatingLeastSquares(
-            factors=min(settings.factors, items),
+            factors=min(settings.factors, liked.shape[1]),
             regularization=settings.regularization,
             alpha=settings.alpha,
             iterations=settings.iterations,
             random_state=0,
         )
-        judged, held_out = _hold_out(seen)
-        kept = seen
-        if len(judged):
-            kept = seen.copy()
-            kept.data[held_out] = 0
-            kept.eliminate_zeros()
+        kept = liked.copy()
+        kept.data[held_out] = 0
+        kept.eliminate_zeros()
         report("fitting factors", 0, settings.iterations)
         model.fit(
             kept,
             show_progress=False,
             callback=lambda step, *_: report("fitting factors", step + 1, settings.iterations),
         )
-        quality = _judge(model, kept, judged, seen.indices[held_out])
-        if len(judged):  # they are served from all they released
-            model.partial_fit_users(judged, seen[judged])
-        del kept
-        top_items, top_scores = _lists(model, seen, min(settings.list_length, items))
-    factors = model.item_factors.astype(np.float64)
-    return {
-        "item_factors": model.item_factors,
-        "gram": factors.T @ factors,
-        "user_factors": model.user_factors,
-        "top_items": top_items,
-        "top_scores": top_scores,
-    }, quality
+        quality = _judge(model, kept, judged_users, liked.indices[held_out])
+        if quality["gain_at_least"] <= 0:
+            why = "als does not surely find held-out items better than popularity does"
+            return _popularity(found, len(item_ids), why, quality)
+        model.partial_fit_users(judged_users, liked[judged_users])  # served from all they gave
+    users = np.where(np.diff(liked.indptr)[:, None] > 0, model.user_factors, 0)
+    why = "als finds held-out items better than popularity does"
+    return Learned(ALS, why, model.item_factors, users, quality)
+
+
+def _by_list(found: Evidence, item_ids: Array) -> csr_matrix:
+    """All users × the items of the lists: what they like, in clear."""
+    own = found.clear.counts.tocoo()
+    row = find(found.user_keys, found.clear.user_ids)[own.coords[0]]
+    order = np.argsort(item_ids)
+    place = find(item_ids[order], found.clear.item_ids)
+    column = np.where(place >= 0, order[place], -1)[own.coords[1]]
+    kept = (column >= 0) & (row >= 0)
+    shape = (len(found.user_keys), len(item_ids))
+    made = csr_matrix((own.data[kept].astype(np.float32), (row[kept], column[kept])), shape)
+    made.eliminate_zeros()
+    return made
 
 
 def _hold_out(seen: csr_matrix) -> tuple[Array, Array]:
     """Some users with enough items, and for each the place of one of the items, drawn at random."""
     rng = np.random.default_rng(0)
     enough = np.flatnonzero(np.diff(seen.indptr) >= _ENOUGH_ITEMS)
-    judged = np.sort(rng.permutation(enough)[: min(_JUDGED_USERS, len(enough) // 10)])
-    sizes = np.diff(seen.indptr)[judged]
-    return judged, seen.indptr[judged] + (rng.random(len(judged)) * sizes).astype(np.int64)
+    chosen = np.sort(rng.permutation(enough)[:_JUDGED_USERS])
+    sizes = np.diff(seen.indptr)[chosen]
+    return chosen, seen.indptr[chosen] + (rng.random(len(chosen)) * sizes).astype(np.int64)
 
 
-def _judge(model: Any, kept: csr_matrix, judged: Array, wanted: Array) -> dict[str, Any]:
-    """In how many of 1 lists of ten the held-out item is, beside a list of the most popular."""
-    if len(judged) == 0:
-        return {}
+def _judge(model: Any, kept: csr_matrix, judged_users: Array, wanted: Array) -> dict[str, Any]:
+    """How early the held-out item stands in a list of ten (1/log₂(1 + its place)), beside a list of
+    the most popular, with a 95 % interval of the difference; and in how many lists it is."""
     n = min(_AT, kept.shape[1])
-    found, _ = model.recommend(judged, kept[judged], N=n)
-    popular = np.argsort(-np.bincount(kept.indices, minlength=kept.shape[1]), kind="stable")
-    hits = 0
-    for row, item in zip(judged, wanted, strict=True):
+    found, _ = model.recommend(judged_users, kept[judged_users], N=n)
+    counts = np.bincount(kept.indices, kept.data, kept.shape[1])
+    popular = np.argsort(-counts, kind="stable")
+    usual = np.full((len(judged_users), n), -1)
+    for at, row in enumerate(judged_users):
         own = kept.indices[kept.indptr[row] : kept.indptr[row + 1]]
         candidates = popular[: n + len(own)]
-        hits += item in candidates[~np.isin(candidates, own)][:n]
+        first = candidates[~np.isin(candidates, own)][:n]
+        usual[at, : len(first)] = first
+    early = 1 / np.log2(np.arange(n) + 2)
+    hits = [(ranked == wanted[:, None]) for ranked in (found, usual)]
+    gain = hits[0] @ early - hits[1] @ early
+    error = _SURE * float(gain.std(ddof=1)) / np.sqrt(len(gain))
     return {
-        "held_out": len(judged),
-        f"recall_at_{_AT}": round(float((found == wanted[:, None]).any(axis=1).mean()), 4),
-        f"recall_at_{_AT}_of_popularity": round(hits / len(judged), 4),
+        "held_out": len(judged_users),
+        f"recall_at_{_AT}": round(float(hits[0].any(axis=1).mean()), 4),
+        f"recall_at_{_AT}_of_popularity": round(float(hits[1].any(axis=1).mean()), 4),
+        "gain_over_popularity": round(float(gain.mean()), 6),
+        "gain_at_least": round(float(gain.mean()) - error, 6),
+        "gain_at_most": round(float(gain.mean()) + error, 6),
     }
 
 
-def _lists(model: Any, seen: csr_matrix, length: int) -> tuple[Array, Array]:
-    """The best items of each user, without what they released; -1 where a list ends."""
-    users = seen.shape[0]
+# ---- what is written --------------------------------------------------------------------------
+
+
+def _over(shares: Array, found: Evidence, item_ids: list[str]) -> Array:
+    """Shares over the items of the lists."""
+    at = find(found.features.item_ids, np.array(item_ids))
+    return np.asarray(np.where(at >= 0, shares[at], 0.0))
+
+
+def _lists(learned: Learned, seen: csr_matrix, length: int) -> tuple[Array, Array]:
+    """The best items of each user, without what they have; -1 where a list ends, and all along it
+    where popularity is served."""
+    users = len(learned.user_factors)
     top_items = np.full((users, length), -1, np.int32)
     top_scores = np.zeros((users, length), np.float32)
+    if learned.method == POPULARITY:
+        return top_items, top_scores
+    from implicit.cpu.topk import topk
+
+    items = learned.item_factors.astype(np.float32)
     for start in range(0, users, _USERS_AT_ONCE):
         rows = np.arange(start, min(start + _USERS_AT_ONCE, users))
-        found, scores = model.recommend(rows, seen[rows], N=length)
-        missing = (found < 0) | (scores < -1e30)  # those released come last, at minus infinity
-        missing |= (np.diff(seen.indptr)[rows] == 0)[:, None]
+        own = learned.user_factors[rows].astype(np.float32)
+        found, scores = topk(items, own, length, filter_query_items=seen[rows])
+        missing = (found < 0) | (scores < -1e30)  # what they have comes last, at minus infinity
+        missing |= (np.abs(own).sum(axis=1) == 0)[:, None]
         top_items[rows] = np.where(missing, -1, found)
         top_scores[rows] = np.where(missing, 0, scores)
         report("writing lists", int(rows[-1]) + 1, users)

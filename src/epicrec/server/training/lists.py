@@ -2,7 +2,8 @@
 
 One folder per training. Factors and the lists of every user known at training time are there; a
 category's list is a product with that category's items; a user who changed since, or a session, is
-folded in: their factors are solved from their items, nothing is retrained.
+folded in: their factors are solved from what they have by now, nothing is retrained. Where a
+training adopted popularity, nobody has factors.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +22,9 @@ import numpy.typing as npt
 
 from epicrec.disk import locked, sync_folder
 from epicrec.errors import InputError
-from epicrec.server.rights import opener
+from epicrec.server.rights import close, opener
+from epicrec.server.store.received import Own
+from epicrec.server.training.folding import Folding
 
 Array = npt.NDArray[Any]
 Ranked = list[tuple[str, float]]
@@ -52,6 +55,8 @@ class Lists:
     item_ids: list[str]
     categories: list[str]
     arrays: dict[str, Array]
+    folding: Folding | None = None
+    """Where a model of releases was adopted."""
     gone: set[int] = field(default_factory=set)
     """Positions of items hidden or deleted since the training."""
 
@@ -59,6 +64,7 @@ class Lists:
         self._category_at = {name: at for at, name in enumerate(self.categories)}
         self._item_at = {item_id: at for at, item_id in enumerate(self.item_ids)}
         a = self.arrays
+        self._id_of = dict(zip(a["item_keys"].tolist(), self.item_ids, strict=True))
         # small and read at every request: kept in memory
         for name in ("item_keys", "item_factors", "popularity", "category_items", "user_keys"):
             a[name] = np.array(a[name])
@@ -91,33 +97,46 @@ class Lists:
                 return [(ids[item], s) for item, s in zip(top[at].tolist(), scores, strict=True)]
         starts = self.arrays["seen_starts"]
         seen = self.arrays["seen_items"][starts[row] : starts[row + 1]]
-        if len(seen) == 0:
-            return self.popular(n, offset, category)
-        return self._best(self.arrays["user_factors"][row], seen, n, offset, category)
+        seen = seen[seen >= 0]  # of those who were forgotten nothing is left
+        factors = self.arrays["user_factors"][row]
+        if not factors.any():
+            return self.popular(n, offset, category, seen)
+        return self._best(factors, seen, n, offset, category)
 
-    def for_items(
-        self, item_keys: Iterable[int], n: int, offset: int = 0, category: str = ""
-    ) -> Ranked:
-        """For anyone who released these items: the factors ALS would give them."""
-        known = self.arrays["item_keys"]
-        wanted = np.unique(np.fromiter(item_keys, np.int64))
+    def for_own(self, own: Own, n: int, offset: int = 0, category: str = "") -> Ranked:
+        """For anyone who has this: the factors that a training would give them."""
+        seen, factors = self._positions(own.known), self._factors_of(own)
+        if factors is None:
+            return self.popular(n, offset, category, seen)
+        return self._best(factors, seen, n, offset, category)
+
+    def _factors_of(self, own: Own) -> Array | None:
+        if self.folding is not None:
+            return self.folding.factors(own, self._id_of)
+        liked = self._positions(own.liked)
+        if not len(liked) or not self.arrays["item_factors"].any():
+            return None
+        return self._fold_in(liked)
+
+    def _positions(self, item_keys: set[int]) -> Array:
+        """Where the items stand that may be recommended."""
+        known, wanted = self.arrays["item_keys"], np.array(sorted(item_keys), np.int64)
         at = np.minimum(known.searchsorted(wanted), max(len(known) - 1, 0))
-        seen = at[known[at] == wanted] if len(known) else at[:0]
-        if len(seen) == 0:
-            return self.popular(n, offset, category)
-        return self._best(self._fold_in(seen), seen, n, offset, category)
+        return at[known[at] == wanted] if len(known) else at[:0]
 
     def key_of(self, item_id: str) -> int | None:
         """The key of an item that may be recommended."""
         at = self._item_at.get(item_id)
         return None if at is None else int(self.arrays["item_keys"][at])
 
-    def popular(self, n: int, offset: int = 0, category: str = "") -> Ranked:
-        """For those without data."""
-        chosen = self._popular
+    def popular(
+        self, n: int, offset: int = 0, category: str = "", without: Sequence[int] | Array = ()
+    ) -> Ranked:
+        """For those of whom nothing is known that would tell their taste."""
+        chosen, hidden = self._popular, self.gone.union(np.asarray(without).tolist())
         if category:
             chosen = chosen[np.isin(chosen, self._items_in(category))]
-        kept = [int(at) for at in chosen[: offset + n + len(self.gone)] if at not in self.gone]
+        kept = [int(at) for at in chosen[: offset + n + len(hidden)] if int(at) not in hidden]
         share = self.arrays["popularity"]
         return [(self.item_ids[at], float(share[at])) for at in kept[offset : offset + n]]
 
@@ -127,6 +146,8 @@ class Lists:
         if at is None or at in self.gone:
             return None
         factors = self.arrays["item_factors"]
+        if not factors[at].any():  # popularity was adopted, or the item came later
+            return self.popular(n, offset, without=[at])
         norms = np.linalg.norm(factors, axis=1)
         likeness = factors @ factors[at] / np.maximum(norms * norms[at], 1e-12)
         return self._sorted(likeness, np.arange(len(likeness)), np.array([at]), n, offset)
@@ -192,12 +213,15 @@ class Lists:
             for name in sums.keys() & arrays.keys():
                 if sums[name] != _sum(arrays[name]):
                     raise ValueError(f"{name}.npy is not what was written")
-            return cls(meta, meta.pop("item_ids"), meta.pop("categories"), arrays)
+            folding = Folding.open(folder) if (folder / "folding.json").exists() else None
+            return cls(meta, meta.pop("item_ids"), meta.pop("categories"), arrays, folding)
         except (OSError, ValueError, KeyError) as error:
             raise InputError(f"{folder} holds no training that can be read: {error}") from error
 
 
-def save(folder: Path, meta: dict[str, Any], arrays: dict[str, Array]) -> None:
+def save(
+    folder: Path, meta: dict[str, Any], arrays: dict[str, Array], folding: Folding | None = None
+) -> None:
     """Write a training; it counts only once `adopt` names it."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
@@ -206,6 +230,9 @@ def save(folder: Path, meta: dict[str, Any], arrays: dict[str, Array]) -> None:
             np.save(file, arrays[name], allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
+    if folding is not None:
+        folding.save(folder)
+        close(folder)
     _write_meta(folder, meta, {name: _sum(arrays[name]) for name in ARRAYS})
 
 

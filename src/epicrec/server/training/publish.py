@@ -2,6 +2,8 @@
 
 Every published model is a release about the people whose ratings it was learned from. Its guarantee
 goes into the operator's ledger, on disk, before the file can be fetched; over it, nothing is.
+One learned from releases alone is post-processing of what devices have drawn and counted
+themselves: it costs nothing further, and stands beside the other.
 """
 
 from __future__ import annotations
@@ -17,31 +19,38 @@ from typing import Any
 import numpy as np
 
 from epicrec import wire
-from epicrec.data import Ratings, Scale, load_dataset
+from epicrec.data import Catalogue, Ratings, Scale, load_dataset
 from epicrec.errors import EpicrecError, InputError
 from epicrec.models import Recommender, model_class
+from epicrec.models.alterego.items import D2PSvd
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
 from epicrec.server.settings import STORE, Settings
-from epicrec.server.store import catalogue, releases
+from epicrec.server.store import catalogue, received
 from epicrec.server.store.database import Database
 from epicrec.server.training import ledger, lists
+from epicrec.server.training.evidence import Evidence
 from epicrec.server.training.lists import write_atomically
 
 METHOD = "covariance-svd"
+_OWN, _LEARNED = ("current.json", "item-model-{}.npz"), ("learned.json", "learned-model-{}.npz")
+_ABOUT_RELEASES = (
+    "each device drew what it sent by the law that it states, and counts it in a ledger of its own",
+)
 
-Fit = Callable[[Ratings, Settings], Recommender]
+Fit = Callable[[Ratings, Settings, Catalogue], Recommender]
 
 
-def fit_private(ratings: Ratings, settings: Settings) -> Recommender:
-    """The published model: private factors of the item covariances."""
+def fit_private(ratings: Ratings, settings: Settings, features: Catalogue) -> Recommender:
+    """The published model: private factors of the item covariances, and tastes by what is public
+    of the items."""
     make: Any = model_class(METHOD)
     model: Recommender = make(
         epsilon=settings.publish_epsilon,
         delta=settings.publish_delta,
         unit=settings.publish_unit,
         feedback=settings.publish_feedback,
-    ).fit(ratings)
+    ).fit(ratings, features)
     return model
 
 
@@ -51,9 +60,9 @@ def publish(settings: Settings, database: Database, fit: Fit = fit_private) -> d
     if not settings.train_from:
         raise InputError("nothing to publish from; set train_from to a rating set or 'store'")
     report("publishing the item model", 0, 2)
-    ratings = _ratings(settings, database)
+    ratings, features = _ratings(settings, database)
     report("publishing the item model", 1, 2)
-    model = fit(ratings, settings)
+    model = fit(ratings, settings, features)
     promise = model.guarantee
     if promise.status == "none":
         raise EpicrecError(f"{type(model).__name__} gives no guarantee, so it is not published")
@@ -61,26 +70,7 @@ def publish(settings: Settings, database: Database, fit: Fit = fit_private) -> d
     version = before.Version + 1 if before else 1
     promise = replace(promise, assumes=(*promise.assumes, *_assumptions(settings)))
     ledger.record_model(settings, promise, version)
-    folder = _folder(settings)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = folder / f"item-model-{version}.npz"
-    path.touch(mode=0o600)  # what is saved takes the rights of the file it replaces
-    model.save(path)
-    content = path.read_bytes()
-    info = wire.ModelInfo(
-        Version=version,
-        Hash=hashlib.sha256(content).hexdigest(),
-        Size=len(content),
-        Method=METHOD,
-        Feedback=model.feedback,
-        Items=len(model.item_ids_),
-        Created=datetime.now(UTC),
-        Guarantee=promise.to_dict(),
-    )
-    write_atomically(folder / "current.json", info.model_dump_json())
-    for old in folder.glob("item-model-*.npz"):
-        if old.name not in (path.name, f"item-model-{version - 1}.npz"):
-            old.unlink()  # the one before stays for downloads that are under way
+    info = _write(settings, model, promise, METHOD, version, _OWN)
     report("publishing the item model", 2, 2)
     return {
         "version": version,
@@ -92,10 +82,74 @@ def publish(settings: Settings, database: Database, fit: Fit = fit_private) -> d
     }
 
 
+def publish_learned(settings: Settings, found: Evidence) -> dict[str, Any] | None:
+    """Publish the item model of all releases that state a proved guarantee within the limit, and of
+    nothing else; what it says, or None where there is no such release."""
+    proved = [
+        held for law, held in found.drawn if law.proved and held.epsilon <= settings.limit_epsilon
+    ]
+    if not sum(held.counts.nnz for held in proved):
+        return None
+    model = D2PSvd(catalogue=found.features).fit_alteregos(*proved)
+    promise = replace(model.guarantee, assumes=(*model.guarantee.assumes, *_ABOUT_RELEASES))
+    before = learned(settings)
+    version = before.Version + 1 if before else 1
+    info = _write(settings, model, promise, model.method, version, _LEARNED)
+    return {"version": version, "method": info.Method, "guarantee": str(promise)}
+
+
+def _write(
+    settings: Settings, model: Recommender, promise: Guarantee, method: str, version: int,
+    slot: tuple[str, str],
+) -> wire.ModelInfo:  # fmt: skip
+    """The model's file, then the word that it is the published one."""
+    current, name = slot
+    folder = _folder(settings)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / name.format(version)
+    path.touch(mode=0o600)  # what is saved takes the rights of the file it replaces
+    model.save(path)
+    content = path.read_bytes()
+    info = wire.ModelInfo(
+        Version=version,
+        Hash=hashlib.sha256(content).hexdigest(),
+        Size=len(content),
+        Method=method,
+        Feedback=model.feedback,
+        Items=len(model.item_ids_),
+        Created=datetime.now(UTC),
+        Guarantee=promise.to_dict(),
+    )
+    write_atomically(folder / current, info.model_dump_json())
+    for old in folder.glob(name.format("*")):
+        if old.name not in (path.name, name.format(version - 1)):
+            old.unlink()  # the one before stays for downloads that are under way
+    return info
+
+
 def published(settings: Settings) -> wire.ModelInfo | None:
     """What is published now."""
+    return _info(settings, _OWN)
+
+
+def learned(settings: Settings) -> wire.ModelInfo | None:
+    """The model that was learned from releases, and published beside it."""
+    return _info(settings, _LEARNED)
+
+
+def offered(settings: Settings, source: str = "") -> tuple[wire.ModelInfo, Path] | None:
+    """What clients are given, with its file: the published model, else the one from releases; that
+    one in any case where the `source` is "releases"."""
+    for slot in (_LEARNED,) if source == "releases" else (_OWN, _LEARNED):
+        info = _info(settings, slot)
+        if info is not None:
+            return info, _folder(settings) / slot[1].format(info.Version)
+    return None
+
+
+def _info(settings: Settings, slot: tuple[str, str]) -> wire.ModelInfo | None:
     try:
-        text = (_folder(settings) / "current.json").read_text("utf-8")
+        text = (_folder(settings) / slot[0]).read_text("utf-8")
     except FileNotFoundError:
         return None
     return wire.ModelInfo.model_validate_json(text)
@@ -106,7 +160,7 @@ def published_file(settings: Settings) -> Path | None:
     info = published(settings)
     if info is None:
         return None
-    path = _folder(settings) / f"item-model-{info.Version}.npz"
+    path = _folder(settings) / _OWN[1].format(info.Version)
     try:
         whole = hashlib.sha256(path.read_bytes()).hexdigest() == info.Hash
     except OSError:
@@ -158,15 +212,14 @@ def rating_set(settings: Settings) -> Ratings:
     return load_dataset(settings.train_from, scale=scale, rated=explicit).ratings
 
 
-def _ratings(settings: Settings, database: Database) -> Ratings:
+def _ratings(settings: Settings, database: Database) -> tuple[Ratings, Catalogue]:
     """Ratings over the operator's catalogue and on the scale that is set: both are public, and
     neither is read off what happened to be rated."""
     with database.reading() as connection:
         ids = {key: item_id for key, item_id, _ in catalogue.visible(connection)}
-        parts = []
-        if settings.train_from == STORE:
-            parts = list(releases.stream(connection, settings.rating_type))
-    if not ids:
+        features = catalogue.public(connection)
+        given = received.given_ratings(connection, settings.rating_type)
+    if features is None:
         raise InputError(
             "the catalogue is empty, and it alone says which items a model may name; set "
             "catalogue, or POST /api/items"
@@ -174,15 +227,16 @@ def _ratings(settings: Settings, database: Database) -> Ratings:
     public = np.array(sorted(ids.values()))
     scale = Scale.parse(settings.rating_scale)
     if settings.train_from != STORE:
-        return rating_set(settings).with_items(public)
-    if not parts:
+        return rating_set(settings).with_items(public), features
+    users, items, values = given
+    if not len(users):
         raise InputError(
             f"no user gave a rating yet (feedback of type {settings.rating_type!r}); wait, or set "
             "train_from to a public rating set"
         )
-    users, items, values = (np.concatenate(column) for column in zip(*parts, strict=True))
     keep = np.isin(items, np.fromiter(ids, np.int64)) & scale.holds(values)
     if not keep.any():
         raise InputError(f"no rating lies on the scale {scale}; set rating_scale to the one in use")
     named = np.array([ids[int(key)] for key in items[keep]])
-    return Ratings.from_columns(users[keep], named, values[keep], scale=scale).with_items(public)
+    ratings = Ratings.from_columns(users[keep], named, values[keep], scale=scale)
+    return ratings.with_items(public), features

@@ -6,13 +6,14 @@ is public, says about what they themselves gave.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import numpy as np
 
 from epicrec.data import Ratings, find
 from epicrec.models import Recommender
+from epicrec.server.store.received import Own
 from epicrec.server.training.lists import Ranked
 
 History = Mapping[int, float | None]
@@ -41,9 +42,18 @@ class Scored:
     def key_of(self, item_id: str) -> int | None:
         return self._key_of.get(item_id)
 
-    def for_items(self, history: History, n: int, offset: int = 0, category: str = "") -> Ranked:
-        """The model's order for this history, without what is in it."""
-        among = (self._in[category] if category else self._id_of.keys()) - self._gone - {*history}
+    def for_own(self, own: Own, n: int, offset: int = 0, category: str = "") -> Ranked:
+        """The model's order for what somebody has: their ratings, or what they like where it was
+        learned without any."""
+        if self.model.feedback == "explicit":
+            return self._best({**own.ratings}, own.known, n, offset, category)
+        return self._best(dict.fromkeys(own.liked), own.known, n, offset, category)
+
+    def _best(
+        self, history: History, known: Set[int], n: int, offset: int, category: str
+    ) -> Ranked:
+        """The model's order for a history, without what is known."""
+        among = (self._in[category] if category else self._id_of.keys()) - self._gone - known
         allowed = [self._id_of[key] for key in sorted(among)]
         # the whole order, so that pages fit together where scores are equal
         found = self.model.recommend(self._ratings(history), n=len(allowed) or 1, items=allowed)
@@ -53,7 +63,7 @@ class Scored:
 
     def popular(self, n: int, offset: int = 0, category: str = "") -> Ranked:
         """The model's order for those without data."""
-        return self.for_items({}, n, offset, category)
+        return self._best({}, set(), n, offset, category)
 
     def neighbours(self, item_id: str, n: int, offset: int = 0) -> Ranked | None:
         """The model's order for somebody who knows this item only; None if it is not here."""
@@ -61,7 +71,7 @@ class Scored:
         if key is None or key in self._gone:
             return None
         scale = self.model.scale_
-        return self.for_items({key: scale.high if scale else None}, n, offset)
+        return self._best({key: scale.high if scale else None}, {key}, n, offset, "")
 
     def show_item(self, item_id: str, shown: bool) -> None:
         """Recommend an item no more, or again."""

@@ -1,0 +1,64 @@
+"""Folding: somebody who released since the training, scored by its model of releases at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from epicrec.data import find
+from epicrec.models import load
+from epicrec.models.alterego.blend import Blend
+from epicrec.perturb.d2p.correction import AlterEgos
+from epicrec.server.store.received import Law, Own
+
+_MODEL, _REST = "model.npz", "folding.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Folding:
+    """The blend that a training adopted, and the law of each of its model's channels by name; that
+    of what is given in clear has none."""
+
+    blend: Blend
+    laws: tuple[str, ...]
+
+    @classmethod
+    def of(cls, blend: Blend | None, drawn: Sequence[tuple[Law, AlterEgos]]) -> Self | None:
+        if blend is None:
+            return None
+        names = [law.name for law, _ in drawn]
+        clear = len(blend.model.held.channels) - len(names)
+        return cls(blend, (*[""] * clear, *names))
+
+    def save(self, folder: Path) -> None:
+        self.blend.model.save(folder / _MODEL)
+        rest = {"laws": self.laws, "weight": self.blend.weight, "shares": [*self.blend.shares]}
+        (folder / _REST).write_text(json.dumps(rest), "utf-8")
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        rest = json.loads((folder / _REST).read_text("utf-8"))
+        model: Any = load(folder / _MODEL)
+        return cls(Blend(model, np.array(rest["shares"]), rest["weight"]), tuple(rest["laws"]))
+
+    def factors(self, own: Own, id_of: Mapping[int, str]) -> npt.NDArray[np.float64] | None:
+        """The factors of what somebody has by now; None where it tells nothing."""
+        held = self.blend.model.held
+        row = np.zeros(sum(channel.n_items for channel in held.channels))
+        for number, name in enumerate(self.laws):
+            for key, value in own.drawn.get(name, {}).items() if name else ():
+                (at,) = held.columns(number, [id_of.get(key, "")])
+                row[at] += value if at >= 0 else 0.0
+        expected = self.blend.model.guess(csr_array(row[None, :]))
+        liked = find(held.item_ids, np.array([id_of.get(key, "") for key in own.liked], np.str_))
+        expected[0, liked[liked >= 0]] += 1
+        if not expected.any():
+            return None
+        return np.asarray(self.blend.factors_of(expected)[0])
