@@ -43,8 +43,8 @@ _VERSIONED = {"parameters": [_VERSION | {"required": False, "schema": {"type": "
 async def recommend(
     request: Request, user_id: PathId, n: Number = 10, offset: Offset = 0, category: Category = ""
 ) -> Response:
-    """The best items for a user, for that user or the admin; what they gave in clear is left out. For
-    the admin somebody unknown is a newcomer, as with Gorse."""
+    """The best items for a user, for that user or the admin; what they gave in clear is left
+    out. For the admin somebody unknown is a newcomer, as with Gorse."""
     serving = service_of(request)
     user = await one_or_nobody(user_id, request)
     check_category(serving, category)
