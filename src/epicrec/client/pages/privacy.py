@@ -130,8 +130,8 @@ def preview(ask: Ask) -> Response:
 
 def _posters(device: Device, drawn: Stored | None) -> dict[str, Any]:
     """The films of a release as pictures, those that were watched and those that are made up."""
-    rows, watched = drawn.rows if drawn else [], set(device.history.items())
-    items = list(dict.fromkeys(row["ItemId"] for row in rows))
+    items = [str(item) for item in drawn.release.items] if drawn else []
+    watched = set(device.history.items())
     yours = [item for item in items if item in watched]
     return {
         "films": [(about(device, item), item in watched) for item in items[:_POSTERS]],
