@@ -157,7 +157,9 @@ def test_from_a_running_browsers_history_to_rows_and_back(
             page.get_by_role("combobox", name="Horror").select_option(label="Keep to myself")
             press(page, "Save and look at what would be sent")
             press(page, "Draw the noise")
-            assert page.locator(".film").count() == len(pages.device.releases.unsent()[0].rows)
+            assert page.locator(".film").count() == len(
+                pages.device.releases.unsent()[0].release.items
+            )
             shown = page.locator("#payload").text_content()
             (stored,) = pages.device.releases.unsent()
             assert shown.encode() == stored.payload

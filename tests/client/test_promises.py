@@ -6,6 +6,7 @@ the sentence as it stands; a sentence that was changed, or added, fails until so
 
 from __future__ import annotations
 
+import json
 import re
 import ssl
 from collections.abc import Callable, Iterator
@@ -439,7 +440,9 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
         told.kept["clear"].release.guarantee.status == "none"
     ),
     "Whoever gets them sees no difference.": lambda told: (
-        len({(r["FeedbackType"], r["Timestamp"], r["Comment"]) for r in told.first.rows}) == 1
+        set(told.first.release.values) == {1.0}
+        and [*told.first.release.items] == sorted(told.first.release.items)
+        and json.loads(told.first.payload)["Release"]["items"] == [*told.first.release.items]
     ),
     "What you watched of a category that you keep to yourself has "
     "no influence on what is sent. It is treated as if you had "

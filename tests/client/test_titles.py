@@ -77,7 +77,7 @@ def test_a_server_with_another_list_takes_what_is_sent(
     sent = with_titles.http.post(f"/release/{stored.id}/send")
     assert "Sent, exactly as shown" in sent.text
     held = {row.ItemId for row in publishing.held(device)}
-    assert held == {row["ItemId"] for row in device.releases.get(stored.id).rows}
+    assert held == {*device.releases.get(stored.id).release.items}
     assert "Ranked on this device" in sent.text
     shown = with_titles.http.get("/browse?kind=series&q=dark").text
     assert "/film/dark-series-2017" in shown
@@ -89,7 +89,7 @@ def test_a_server_of_films_without_a_model_takes_what_is_sent(
     device = Device(tmp_path / "device", TITLES, server=served.url)
     device.history.add(["heat-1995", "dark-series-2017"])
     sent = device.send(device.draw().id)
-    assert {row.ItemId for row in served.held(device)} == {row["ItemId"] for row in sent.rows}
+    assert {row.ItemId for row in served.held(device)} == {*sent.release.items}
     device.close()
 
 
