@@ -132,8 +132,8 @@ def released_totals(ratings: Ratings, epsilon: float, seed: int | None) -> Integ
     """Both totals of each item plus discrete Laplace noise of scale Δ/ε: all that is learned from
     others.
 
-    A seed has the draws of `covariance-svd` where that measures the same, so that experiments
-    compare the methods and not their luck.
+    A seed begins the stream of `covariance-svd` where that measures the same, so that experiments
+    compare the methods rather than their luck.
     """
     assert ratings.scale is not None
     statistic = ForAndAgainst(ratings.scale)
