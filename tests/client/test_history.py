@@ -105,3 +105,12 @@ def test_nothing_is_asked_twice(history: History) -> None:
     assert history.drafts(both) == history.drafts(other) == []
     assert history.items() == ["dune-2021"]
     assert {v["source"] for v in history.viewings()} == {"mine", "other"}
+
+
+def test_stars_are_from_a_half_to_five(history: History) -> None:
+    for stars in (0.5, 5.0):
+        history.rate("heat-1995", stars)
+        assert history.ratings() == {"heat-1995": stars}
+    for stars in (0.4, 5.1):
+        with pytest.raises(InputError, match=r"from 0\.5 to 5"):
+            history.rate("heat-1995", stars)

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epicrec.client.sources import Evidence, Import, Viewing, archives, recognise, write_own
+from epicrec.client.sources.netflix import is_short
+from epicrec.client.sources.tables import read_table
 from epicrec.errors import InputError
 
 TODAY = date(2026, 5, 1)
@@ -455,3 +457,9 @@ class TestUnsafeFiles:
 def test_encodings(encoding: str) -> None:
     text = 'Title,Date\n"Amélie","31/12/23"\n'
     assert recognise("x.csv", text.encode(encoding)).viewings[0].title == "Amélie"
+
+
+@pytest.mark.parametrize(("days", "short"), [(2, False), (3, True)])
+def test_a_netflix_list_has_a_day_in_most_lines(days: int, short: bool) -> None:
+    lines = [f"Film {i},{'01.02.24' if i < days else 'good'}" for i in range(5)]
+    assert is_short(read_table("list.csv", "\n".join(["Titel,Datum", *lines]))) is short

@@ -237,6 +237,12 @@ def test_episodes_are_told_from_films(title: str, status: Status) -> None:
         assert film.status in (Status.NOT_IN_CATALOGUE, Status.SUGGESTED)
 
 
+def test_an_episode_is_one_of_its_series() -> None:
+    films = Catalogue.from_columns([1, 2], ["Dark", "Heat"], [""] * 2, kind=["series", "film"])
+    found = Matcher(films).match(Viewing("Dark: Staffel 1: Lügen", "Netflix", maybe_episode=True))
+    assert (found.status, found.item_id) == (Status.MATCHED, 1)
+
+
 def test_a_movielens_catalogue_as_it_comes() -> None:
     films = Catalogue.from_columns(
         [1, 2], ["Matrix, The (1999)", "Seven (a.k.a. Se7en) (1995)"], ["", ""],
