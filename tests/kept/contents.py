@@ -54,7 +54,7 @@ def client(folder: Path, films: Catalogue, passphrase: str | None = None) -> dic
             "drafts": [asdict(d) for batch in history.batches() for d in history.drafts(batch.id)],
             "answers": history.answers(),
             "evidence": list(history.evidence),
-            "unwanted": device.shelf.unwanted(),
+            "unwanted": sorted(device.shelf.unwanted()),
             "choice": device.choice.to_dict(),
             "limit": device.ledger.limit_epsilon,
             "schedule": device.store.setting("schedule"),

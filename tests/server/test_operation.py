@@ -158,7 +158,14 @@ def test_a_backup_moves_between_databases(
             "rows"
         ]
         filled = {name: count for name, count in rows.items() if count}
-        assert filled == {"state": 3, "users": 3, "items": 536, "feedback": 6, "releases": 3}
+        assert filled == {
+            "state": 3,
+            "users": 3,
+            "items": 536,
+            "catalogues": 1,
+            "feedback": 6,
+            "releases": 3,
+        }
         lists = users[0].get(f"/api/recommend/{users[0].user_id}").json()
     with pytest.raises(InputError, match="not empty"):
         serve(backup=tmp_path / "backup", data=str(tmp_path / "one"), database=source)
