@@ -56,7 +56,7 @@ def test_a_failed_change_leaves_nothing(tmp_path: Path) -> None:
 
     def fail() -> None:
         with store.changing() as db:
-            db.execute("INSERT INTO unwanted VALUES ('x')")
+            db.execute("INSERT INTO unwanted (item_id) VALUES ('x')")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
