@@ -52,10 +52,10 @@ class Rows:
     def all(self) -> list[Row]:
         """The best of all, then by turns what is like one film, a category, and the unexpected."""
         self._take("The best for you" if len(self.watched) else "Popular", self._left, least=1)
-        like_it, categories = self._seeds(), self._categories()
+        like_it, categories = self._best_liked(), self._categories()
         for k in range(max(len(like_it), len(categories))):
-            for seed in like_it[k : k + 1]:
-                self._like(seed)
+            for film in like_it[k : k + 1]:
+                self._like(film)
             for c in categories[k : k + 1]:
                 self._category(c)
             if k == 0:
@@ -78,7 +78,7 @@ class Rows:
         among[films] = True
         return among
 
-    def _seeds(self) -> list[int]:
+    def _best_liked(self) -> list[int]:
         """The best liked films that are not of the same kind."""
         chosen: list[int] = []
         kinds: set[tuple[str, ...]] = set()
@@ -91,12 +91,12 @@ class Rows:
                 break
         return chosen
 
-    def _like(self, seed: int) -> None:
+    def _like(self, film: int) -> None:
         near = self._left[: max(10 * self.n, len(self._left) // _NEAR)]
-        part = parts_in_score(self.catalogue, np.array([seed]), near, self.model)[0]
+        part = parts_in_score(self.catalogue, np.array([film]), near, self.model)[0]
         order = near[np.argsort(-part, kind="stable")][: int((part > 0).sum())]
-        verb = "liked" if seed in self.loved else "watched"
-        self._take(f"Because you {verb} {self.catalogue.titles[seed]}", order)
+        verb = "liked" if film in self.loved else "watched"
+        self._take(f"Because you {verb} {self.catalogue.titles[film]}", order)
 
     def _often(self) -> Integers:
         """How many liked films each category has."""
