@@ -12,7 +12,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_info
 
-from server.conftest import ADMIN, PATIENCE, Running, released, running, wait_for
+from server.conftest import ADMIN, PATIENCE, Client, Running, released, running, wait_for
 
 
 def connect(serving: Running) -> socket.socket:
@@ -79,12 +79,14 @@ def test_what_one_client_stores_is_bounded(tmp_path: Path, database_url: str) ->
     with running(
         tmp_path / "server", catalogue="films", database=database_url, **bounds
     ) as serving:
-        user = serving.register()
+        user, other = serving.register(), serving.register()
         films = [item["ItemId"] for item in user.get("/api/items?n=30").json()["Items"]]
 
-        def put(items: list[str], kind: str = "watch", comment: str = "") -> int:
-            row = {"FeedbackType": kind, "UserId": user.user_id, "Comment": comment}
-            return user.put("/api/feedback", json=[row | {"ItemId": i} for i in items]).status_code
+        def put(
+            items: list[str], who: Client = user, kind: str = "watch", comment: str = ""
+        ) -> int:
+            row = {"FeedbackType": kind, "UserId": who.user_id, "Comment": comment}
+            return who.put("/api/feedback", json=[row | {"ItemId": i} for i in items]).status_code
 
         assert put(films[:20]) == 200
         assert put(films[:20]) == 200  # the same again is not more
@@ -93,9 +95,9 @@ def test_what_one_client_stores_is_bounded(tmp_path: Path, database_url: str) ->
         assert user.put(f"{own}/release", json=released(films[:21])).status_code == 413
         assert len(user.get(f"{own}/feedback").json()) == 20
         assert user.put(f"{own}/release", json=released([])).status_code == 200
-        assert put(films[:3], comment="x" * 1000) == 413
-        assert put(films[:1], comment="x" * 1000) == 200
-        kinds = [put([films[0]], kind=f"type{at}") for at in range(17)]
+        assert put(films[:3], other, comment="x" * 1000) == 413
+        assert put(films[:1], other, comment="x" * 1000) == 200
+        kinds = [put([films[0]], other, kind=f"type{at}") for at in range(17)]
         assert kinds == [200] * 15 + [413] * 2
         # the operator brings data along for others
         rows = [{"FeedbackType": "w", "UserId": "shop", "ItemId": film} for film in films]
