@@ -2,8 +2,8 @@
 
 Held-out releases are perturbed too, so lists cannot be judged by what they find: undoing a draw
 leaves little but noise. What can be judged is how likely a model makes the held-out substitutes,
-through the law that drew them. A guess at a person's shares that beats popularity so, also beats it
-as an order of items, and that guess is what is served.
+through the law that drew them. Usually a guess that beats popularity so also orders items better,
+but that is seen and not proved: likelihood hardly looks at the head of a list.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ WEIGHTS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0])
 """How far the model may move people from popularity."""
 _LEAST = 0.02  # no output is taken to be less likely than this part of its usual chance
 _AT_ONCE = 256
-_SURE = 1.959963984540054  # standard errors of a 95 % interval
+SURE = 1.959963984540054
+"""Standard errors on either side in a 95 % interval."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +119,7 @@ def judged(
     mean, error = each.mean() / per_event, each.std(ddof=1) / np.sqrt(len(each)) / per_event
     weight = float(WEIGHTS[_chosen(gains)])
     return Judged(
-        weight, float(mean), float(mean - _SURE * error), float(mean + _SURE * error), len(people)
+        weight, float(mean), float(mean - SURE * error), float(mean + SURE * error), len(people)
     )
 
 
@@ -126,7 +127,7 @@ def _chosen(gains: Floats) -> int:
     """The least weight that is not surely worse than the best: noise in what a model adds stands at
     the head of lists, where likelihood hardly sees it."""
     less = gains - gains[:, [int(gains.sum(axis=0).argmax())]]
-    error = _SURE * less.std(axis=0, ddof=1) / np.sqrt(len(less))
+    error = SURE * less.std(axis=0, ddof=1) / np.sqrt(len(less))
     return int(np.argmax(less.mean(axis=0) >= -error))
 
 

@@ -18,7 +18,7 @@ from scipy.sparse import csr_matrix
 
 from epicrec.data import find
 from epicrec.errors import InputError
-from epicrec.models.alterego.blend import Blend, judged
+from epicrec.models.alterego.blend import SURE, Blend, judged
 from epicrec.models.alterego.items import D2PSvd
 from epicrec.models.alterego.popularity import corrected_shares
 from epicrec.perturb.d2p.correction import AlterEgos
@@ -39,7 +39,6 @@ _JUDGED_USERS = 2000
 _ENOUGH_ITEMS = 5
 _ENOUGH_USERS = 20
 _AT = 10
-_SURE = 1.959963984540054  # standard errors of a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -248,7 +247,7 @@ def _judge(model: Any, kept: csr_matrix, judged_users: Array, wanted: Array) -> 
     early = 1 / np.log2(np.arange(n) + 2)
     hits = [(ranked == wanted[:, None]) for ranked in (found, usual)]
     gain = hits[0] @ early - hits[1] @ early
-    error = _SURE * float(gain.std(ddof=1)) / np.sqrt(len(gain))
+    error = SURE * float(gain.std(ddof=1)) / np.sqrt(len(gain))
     return {
         "held_out": len(judged_users),
         f"recall_at_{_AT}": round(float(hits[0].any(axis=1).mean()), 4),
