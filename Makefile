@@ -7,7 +7,7 @@ AXE := $(VENV)/node/node_modules/axe-core/axe.min.js
 LINTER := $(VENV)/node/node_modules/.bin/addons-linter
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: demo test matrix soak mutants check audit audit-deps docs bench extension clean help system
+.PHONY: demo test coverage matrix soak mutants check audit audit-deps docs bench extension clean help system
 
 help:  ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -16,6 +16,9 @@ demo: $(VENV)/.base  ## the main job on the embedded data
 	$(BIN)/epicrec demo
 
 test: $(VENV)/.dev system  ## all tests
+	$(BIN)/python -m pytest -n 2 --dist loadscope $(ARGS)
+
+coverage: $(VENV)/.dev system  ## all tests, and which lines none of them runs
 	$(BIN)/python -m pytest -n 2 --dist loadscope --cov=epicrec --cov-report=term:skip-covered $(ARGS)
 
 matrix:  ## all tests on each Python we support that is here, each with its own .venv-3.x

@@ -111,7 +111,7 @@ def test_many_visits_are_imported_beside_the_pages(
     work = Work(large.device.store._db)
     assert "2000 new entries" in large.http.post(review.url.path + "/keep").text
     assert work.statements < 100, "entered together, not one by one"
-    large.device.history.undo(large.device.history.batches()[0].id)
+    large.device.imports.undo(large.device.imports.batches()[0].id)
 
 
 def test_pages_of_a_long_history_ask_as_little_as_of_a_short_one(large: Pages) -> None:

@@ -102,7 +102,7 @@ def test_an_entry_arrives_once(alone: Pages, paired: Paired) -> None:
         ("watched",),
     )
     assert film.watched_at == "2026-05-01T20:15:00+00:00"
-    (batch,) = alone.device.history.batches()
+    (batch,) = alone.device.imports.batches()
     assert (batch.about, batch.films, batch.state) == ("browser extension", 1, "kept")
     alone.http.post(f"/import/{batch.id}/undo")
     assert alone.device.history.count() == 0
@@ -156,7 +156,7 @@ def test_killed_at_any_step_an_entry_arrives_once(tmp_path: Path, films: Catalog
     assert died > 2, "most of the moments were reached"
     with closing(Device(folder, films)) as device:
         assert device.history.items() == ["heat-1995"]
-        (batch,) = device.history.batches()
+        (batch,) = device.imports.batches()
         assert batch.films == 1
         assert [site.name for site in device.extension.sites()] == ["kino.example"]
 
@@ -199,8 +199,9 @@ def test_an_episode_counts_for_its_series(with_series: Pages) -> None:
     tell(with_series, browser, browser.entry("c", title="Fargo", year=1996))
     assert history.items() == ["fargo-film", "fargo-series"]
     tell(with_series, browser, browser.entry("d", title="The Office", **episode))
-    (batch,) = history.batches()
-    (line,) = history.drafts(batch.id)
+    imports = with_series.device.imports
+    (batch,) = imports.batches()
+    (line,) = imports.drafts(batch.id)
     assert (line.status, set(line.candidates)) == ("ambiguous", {"office-1", "office-2"})
     tell(with_series, browser, browser.entry("u", undoes="a"), browser.entry("v", undoes="b"))
     assert history.items() == ["fargo-film"]
@@ -212,23 +213,23 @@ def test_a_series_that_the_catalogue_lacks_is_named_in_the_review(
     """Once, however many episodes were seen, and until the last of them is undone."""
     for name in ("a", "b"):
         tell(alone, paired, paired.entry(name, title="Night Ferries", kind="episode", number=name))
-    (batch,) = alone.device.history.batches()
+    (batch,) = alone.device.imports.batches()
     page = alone.http.get(f"/import/{batch.id}").text
     assert page.count("Night Ferries: no series of this title in the catalogue") == 1
     assert alone.device.history.count() == 0
     tell(alone, paired, paired.entry("u", undoes="a"))
-    assert len(alone.device.history.drafts(batch.id)) == 1
+    assert len(alone.device.imports.drafts(batch.id)) == 1
     tell(alone, paired, paired.entry("v", undoes="b"))
-    assert alone.device.history.drafts(batch.id) == []
+    assert alone.device.imports.drafts(batch.id) == []
 
 
 def test_what_is_unsure_waits_for_review(alone: Pages, paired: Paired) -> None:
     tell(alone, paired, paired.entry("a", title="Titanic", year=None))
-    (batch,) = alone.device.history.batches()
+    (batch,) = alone.device.imports.batches()
     assert (batch.films, batch.waiting) == (0, 1)
     assert "Titanic" in alone.http.get(f"/import/{batch.id}").text
     tell(alone, paired, paired.entry("u", undoes="a"))
-    assert alone.device.history.drafts(batch.id) == []
+    assert alone.device.imports.drafts(batch.id) == []
 
 
 def test_undoing_takes_back_one_entry_alone(alone: Pages, paired: Paired) -> None:

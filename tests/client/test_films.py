@@ -58,7 +58,8 @@ def test_ones_own_stars_overrule_those_of_a_file(alone: Pages) -> None:
     reading, history = alone.device.reading, alone.device.history
     found = reading.matcher.match(Viewing("Heat", "IMDb", Evidence.RATED, year=1995, rating=5.0))
     viewing = Viewing("Heat", "IMDb", Evidence.RATED, year=1995, rating=5.0)
-    history.keep(history.draft("IMDb", [(viewing, found)], {}), {})
+    imports = alone.device.imports
+    imports.keep(imports.draft("IMDb", [(viewing, found)], {}), {})
     assert history.ratings()["heat-1995"] == 5
     history.rate("heat-1995", 1)
     assert history.ratings()["heat-1995"] == 1
@@ -197,7 +198,7 @@ def test_browsing_with_filters(alone: Pages, films: Catalogue) -> None:
 
 def test_rating_many_films_makes_one_batch(alone: Pages) -> None:
     history: History = alone.device.history
-    before = len(history.batches())
+    before = len(alone.device.imports.batches())
     for item in shown(alone)[0][:5]:
         history.rate(item, 4)
-    assert len(history.batches()) == before + 1
+    assert len(alone.device.imports.batches()) == before + 1

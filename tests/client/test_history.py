@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from epicrec.client.history import History
+from epicrec.client.imports import Imports
 from epicrec.client.matching import Matcher
 from epicrec.client.sources import Evidence, Viewing
 from epicrec.client.store import Store
@@ -22,69 +23,83 @@ FILMS = Catalogue.from_columns(
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> Iterator[History]:
-    store = Store(tmp_path)
-    yield History(store)
-    store.close()
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def history(store: Store) -> History:
+    return History(store)
+
+
+@pytest.fixture
+def imports(store: Store) -> Imports:
+    return Imports(store)
 
 
 def day(number: int) -> datetime:
     return datetime(2024, 5, number, tzinfo=UTC)
 
 
-def draft(history: History, *viewings: Viewing) -> int:
-    matches = Matcher(FILMS).match_all(viewings, history.answers())
-    return history.draft("a file", zip(viewings, matches, strict=True), {})
+def draft(imports: Imports, *viewings: Viewing) -> int:
+    matches = Matcher(FILMS).match_all(viewings, imports.answers())
+    return imports.draft("a file", zip(viewings, matches, strict=True), {})
 
 
-def test_undoing_takes_back_what_was_entered_and_what_waits(history: History) -> None:
-    batch = draft(history, Viewing("Heat", "mine", year=1995), Viewing("Dune", "mine"))
-    assert history.keep(batch, {}) == 1
-    assert [waiting.title for waiting in history.drafts(batch)] == ["Dune"]
-    history.undo(batch)
+def test_undoing_takes_back_what_was_entered_and_what_waits(
+    history: History, imports: Imports
+) -> None:
+    batch = draft(imports, Viewing("Heat", "mine", year=1995), Viewing("Dune", "mine"))
+    assert imports.keep(batch, {}) == 1
+    assert [waiting.title for waiting in imports.drafts(batch)] == ["Dune"]
+    imports.undo(batch)
     assert history.items() == []
-    assert history.drafts(batch) == []
-    assert history.batches() == []
+    assert imports.drafts(batch) == []
+    assert imports.batches() == []
     with pytest.raises(InputError, match="no longer there"):
-        history.keep(batch, {})
+        imports.keep(batch, {})
 
 
-def test_undoing_one_batch_leaves_the_others(history: History) -> None:
-    first = draft(history, Viewing("Heat", "mine", year=1995))
-    second = draft(history, Viewing("Dune", "mine"), Viewing("Dune", "mine", year=2021))
+def test_undoing_one_batch_leaves_the_others(history: History, imports: Imports) -> None:
+    first = draft(imports, Viewing("Heat", "mine", year=1995))
+    second = draft(imports, Viewing("Dune", "mine"), Viewing("Dune", "mine", year=2021))
     for batch in (first, second):
-        history.keep(batch, {})
-    history.undo(first)
+        imports.keep(batch, {})
+    imports.undo(first)
     assert history.items() == ["dune-2021"]
-    assert [waiting.title for waiting in history.drafts(second)] == ["Dune"]
+    assert [waiting.title for waiting in imports.drafts(second)] == ["Dune"]
 
 
-def test_a_film_seen_twice_was_watched_on_the_later_day(history: History) -> None:
+def test_a_film_seen_twice_was_watched_on_the_later_day(history: History, imports: Imports) -> None:
     seen = [Viewing("Heat", "mine", year=1995, watched_at=day(n)) for n in (3, 20, 11)]
-    history.keep(draft(history, *seen, Viewing("Heat", "mine", year=1995)), {})
+    imports.keep(draft(imports, *seen, Viewing("Heat", "mine", year=1995)), {})
     (film,) = history.films()
     assert film.watched_at == day(20).isoformat()
-    history.keep(draft(history, Viewing("Heat", "other", year=1995, watched_at=day(7))), {})
+    imports.keep(draft(imports, Viewing("Heat", "other", year=1995, watched_at=day(7))), {})
     (film,) = history.films()
     assert (film.sources, film.watched_at) == (("mine", "other"), day(20).isoformat())
 
 
-def test_by_hand_only_what_is_new_is_counted_and_kept_as_a_batch(history: History) -> None:
+def test_by_hand_only_what_is_new_is_counted_and_kept_as_a_batch(
+    history: History, imports: Imports
+) -> None:
     assert history.add(["heat-1995"]) == 1
     assert history.add(["heat-1995", "dune-2021", "dune-1984"]) == 2
     assert history.add(["dune-2021"]) == 0
-    assert [batch.films for batch in history.batches()] == [3], "one for each day"
+    assert [batch.films for batch in imports.batches()] == [3], "one for each day"
 
 
-def test_a_browser_is_read_from_where_it_was_left_until_that_is_undone(history: History) -> None:
-    assert history.scanned_until("firefox") is None
+def test_a_browser_is_read_from_where_it_was_left_until_that_is_undone(imports: Imports) -> None:
+    assert imports.scanned_until("firefox") is None
     facts = {"scanned": {"firefox": day(3).isoformat(), "chrome": day(4).isoformat()}}
-    batch = history.draft("browsers", [], facts)
-    history.draft("another", [], {"scanned": {"edge": day(5).isoformat()}})
-    assert history.scanned_until("firefox") == day(3)
-    history.undo(batch)
-    assert history.scanned_until("firefox") is history.scanned_until("chrome") is None
-    assert history.scanned_until("edge") == day(5)
+    batch = imports.draft("browsers", [], facts)
+    imports.draft("another", [], {"scanned": {"edge": day(5).isoformat()}})
+    assert imports.scanned_until("firefox") == day(3)
+    imports.undo(batch)
+    assert imports.scanned_until("firefox") is imports.scanned_until("chrome") is None
+    assert imports.scanned_until("edge") == day(5)
 
 
 def test_films_come_newest_first(history: History) -> None:
@@ -94,15 +109,15 @@ def test_films_come_newest_first(history: History) -> None:
     assert [film.item_id for film in history.films(["film-7", "none"])] == ["film-7"]
 
 
-def test_nothing_is_asked_twice(history: History) -> None:
+def test_nothing_is_asked_twice(history: History, imports: Imports) -> None:
     """An answer holds for all lines that ask the same, also in another import that waits."""
-    other = draft(history, Viewing("Dune", "other"))
-    history.keep(other, {})
-    both = draft(history, Viewing("Dune", "mine"), Viewing("Dune", "mine", Evidence.RATED))
-    lines = history.drafts(both)
+    other = draft(imports, Viewing("Dune", "other"))
+    imports.keep(other, {})
+    both = draft(imports, Viewing("Dune", "mine"), Viewing("Dune", "mine", Evidence.RATED))
+    lines = imports.drafts(both)
     assert len({line.key for line in lines}) == 1
-    assert history.keep(both, {lines[0].row: "dune-2021"}) == 3
-    assert history.drafts(both) == history.drafts(other) == []
+    assert imports.keep(both, {lines[0].row: "dune-2021"}) == 3
+    assert imports.drafts(both) == imports.drafts(other) == []
     assert history.items() == ["dune-2021"]
     assert {v["source"] for v in history.viewings()} == {"mine", "other"}
 

@@ -448,7 +448,7 @@ def live():
         rows = "\\n".join(f'"{films.titles[j]}",5/31/2024' for j in range(k % 500, k % 500 + 6))
         batch = device.reading.file("netflix.csv", f"Title,Date\\n{rows}".encode(), {})
         if isinstance(batch, int):
-            entered = device.history.keep(batch, {})
+            entered = device.imports.keep(batch, {})
             say("kept", batch, entered)
         stored = device.draw(scheduled=True)
         say("drawn", stored.id)
@@ -531,7 +531,7 @@ def test_killed_at_any_step(
     sent = {line[1] for line in said if line[0] == "sent"}
     assert len(sent) > 2, "the kills left room for some"
     assert {one.state for one in stored.values() if one.id in sent} <= {"sent"}
-    batches = {batch.id: batch.films for batch in device.history.batches()}
+    batches = {batch.id: batch.films for batch in device.imports.batches()}
     for line in said:
         assert line[0] != "kept" or int(line[1]) not in batches or (
             batches[int(line[1])] == int(line[2])

@@ -119,12 +119,13 @@ def test_what_an_earlier_import_did_not_find_is_found_in_a_larger_list(tmp_path:
     rows = "item_id,title,genres,year\n1,A Film That Nobody Knows,Drama,2001\n2,Heat,Crime,1995\n"
     (tmp_path / "mine.csv").write_text(rows)
     with showing(tmp_path / "client", catalogue="titles") as pages:
-        reading, history = pages.device.reading, pages.device.history
+        device = pages.device
+        reading, history, imports = device.reading, device.history, device.imports
         batch = reading.file("h.csv", b"title,year\nA Film That Nobody Knows,2001\nHeat,1995\n", {})
         assert isinstance(batch, int)
-        history.keep(batch, {})
+        imports.keep(batch, {})
         assert history.items() == ["heat-1995"]
-        assert [b.waiting for b in history.batches()] == [0]
+        assert [b.waiting for b in imports.batches()] == [0]
         before = len(pages.device.catalogue)
         assert pages.http.post("/data/catalogue", data={"path": "/nowhere"}).status_code == 400
         added = pages.http.post("/data/catalogue", data={"path": str(tmp_path / "mine.csv")})

@@ -107,10 +107,10 @@ def test_a_full_disk_loses_nothing_and_says_so(alone: Pages) -> None:
     refused = alone.http.post("/sources/file", files=files)
     assert refused.status_code == 500
     assert "disk is full" in refused.text
-    assert alone.device.history.batches() == []
+    assert alone.device.imports.batches() == []
     db.execute("PRAGMA max_page_count = 100000")
     assert alone.http.post("/sources/file", files=files).url.path.startswith("/import/")
-    assert len(alone.device.history.batches()) == 1
+    assert len(alone.device.imports.batches()) == 1
     assert not db.in_transaction, "it is on the disk"
 
 

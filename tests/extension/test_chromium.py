@@ -106,7 +106,7 @@ def test_a_film_is_in_the_history_and_nothing_else_is(started: Any, tmp_path: Pa
         popup = browser.popup(film)
         assert "Kept: Heat (1995): film, watched." in popup.inner_text("main")
         keep_picture(popup, "extension-popup")
-        assert [batch.about for batch in history.batches()] == ["browser extension"]
+        assert [batch.about for batch in pages.device.imports.batches()] == ["browser extension"]
         wait_for(lambda: not browser.kept("queue"), film)
         stored = browser.worker.evaluate("chrome.storage.local.get()")
         client, own_origin = pages.door.port, f"chrome-extension://{browser.id}"

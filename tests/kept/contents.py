@@ -41,7 +41,7 @@ def nobody_there(url: str, **_: Any) -> Remote:
 def client(folder: Path, films: Catalogue, passphrase: str | None = None) -> dict[str, Any]:
     """A device's folder; opening it finishes what was interrupted, which enters the ledger now."""
     with closing(Device(folder, films, passphrase=passphrase, dial=nobody_there)) as device:
-        history, sent = device.history, device.releases.all()
+        history, imports, sent = device.history, device.imports, device.releases.all()
         items = history.items()
         fetched = device.published.model()
         spent = ledger(folder / "ledger.jsonl", limit_epsilon=device.ledger.limit_epsilon)
@@ -50,9 +50,9 @@ def client(folder: Path, films: Catalogue, passphrase: str | None = None) -> dic
             "ratings": history.ratings(),
             "films": [asdict(film) for film in history.films()],
             "viewings": history.viewings(),
-            "batches": [asdict(batch) for batch in history.batches()],
-            "drafts": [asdict(d) for batch in history.batches() for d in history.drafts(batch.id)],
-            "answers": history.answers(),
+            "batches": [asdict(batch) for batch in imports.batches()],
+            "drafts": [asdict(d) for batch in imports.batches() for d in imports.drafts(batch.id)],
+            "answers": imports.answers(),
             "evidence": list(history.evidence),
             "unwanted": sorted(device.shelf.unwanted()),
             "choice": device.choice.to_dict(),

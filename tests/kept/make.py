@@ -187,10 +187,10 @@ def _import_files(device: Device, ids: list[str]) -> None:
         batch = device.reading.file("mine.csv", text.encode(), {})
         assert isinstance(batch, int)
         if at == 0:
-            open_rows = [d.row for d in device.history.drafts(batch) if d.item_id is None]
-            device.history.keep(batch, dict.fromkeys(open_rows, ids[39]))
+            open_rows = [d.row for d in device.imports.drafts(batch) if d.item_id is None]
+            device.imports.keep(batch, dict.fromkeys(open_rows, ids[39]))
         elif at == 1:
-            device.history.undo(batch)
+            device.imports.undo(batch)
 
 
 def _mixed(films: Catalogue) -> Choice:

@@ -35,7 +35,8 @@ AREAS = {
     "splits": Area(("data/splits.py",), ("tests/data/test_splits.py",)),
     "public": Area((), ("tests/data/test_public.py", "tests/models/test_public.py"), drawn=0),
     "undo": Area(
-        ("client/history.py",), ("tests/client/test_history.py", "tests/client/test_app_imports.py")
+        ("client/history.py", "client/imports.py"),
+        ("tests/client/test_history.py", "tests/client/test_app_imports.py"),
     ),
     "cursors": Area(("server/api/cursors.py",), ("tests/server/test_cursors.py",)),
     "purge": Area(
@@ -218,12 +219,12 @@ NAMED = [
         "int(parts[0]) * 60", "int(parts[0]) * 6",
     ),
     Fault(
-        "undo keeps drafts", "undo", "client/history.py",
+        "undo keeps drafts", "undo", "client/imports.py",
         'db.execute("DELETE FROM drafts WHERE batch = ?", (batch,))\n            facts',
         "facts",
     ),
     Fault(
-        "oldest viewing date of a draft", "undo", "client/history.py",
+        "oldest viewing date of a draft", "undo", "client/imports.py",
         "line[2] = max(filter", "line[2] = min(filter",
     ),
     Fault(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from epicrec.privacy import Guarantee
+from epicrec.server.store import repeats
+from epicrec.server.store.people import today
 from server.conftest import Client, Running, released, running
 
 PROMISE = Guarantee(epsilon=0.9, unit="item", relation="add or remove one")
@@ -69,6 +72,33 @@ def test_put_overwrites_and_post_adds(either: Running) -> None:
     assert client.get(where).json()[0]["Value"] == 1e9  # bounded
     assert len(client.get(f"{where}/watch").json()) == 2
     assert client.get(f"{where}/like").json() == []
+
+
+def test_a_request_with_a_name_counts_once(either: Running, monkeypatch: Any) -> None:
+    client, other = either.register(), either.register()
+    films = film_ids(client, 2)
+
+    def add(who: Client, name: str, value: float) -> int:
+        body, named = rows(who, films, Value=value), {"Idempotency-Key": name}
+        return who.post("/api/feedback", json=body, headers=named).status_code
+
+    def values(who: Client) -> list[float]:
+        found = who.get(f"/api/user/{who.user_id}/feedback").json()
+        return [row["Value"] for row in found]
+
+    assert [add(client, "first", 2) for _ in range(3)] == [200, 200, 200]
+    assert values(client) == [2, 2]
+    assert add(client, "first", 3) == 400
+    assert add(client, "second", 3) == 200
+    assert add(other, "first", 7) == 200, "names are each user's own"
+    assert (values(client), values(other)) == ([5, 5], [7, 7])
+    assert add(client, "x" * 129, 1) == 422
+    monkeypatch.setattr(repeats, "MOST", 2)
+    assert add(client, "third", 1) == 413
+    assert values(client) == [5, 5]
+    monkeypatch.setattr(repeats, "today", lambda: today() + repeats.DAYS)
+    assert add(client, "first", 2) == 200
+    assert values(client) == [7, 7], "names are forgotten after some days"
 
 
 def test_feedback_comes_back_as_it_was_sent(either: Running) -> None:

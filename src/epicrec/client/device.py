@@ -14,6 +14,7 @@ from epicrec.client.extension import Extension
 from epicrec.client.finished import Finished
 from epicrec.client.for_you import ForYou, Shelf
 from epicrec.client.history import History
+from epicrec.client.imports import Imports
 from epicrec.client.published import Published
 from epicrec.client.reading import Reading
 from epicrec.client.releases import Outlook, Releases, Stored
@@ -48,7 +49,7 @@ class Device:
     ) -> None:
         self.folder = folder
         self.store = store = Store(folder, passphrase)
-        self.history = History(store)
+        self.history, self.imports = History(store), Imports(store)
         self.accounts = Accounts(store, dial)
         self.published = Published(store, folder, self.accounts, self._takes_part)
         self.finished = Finished(store, folder, self.accounts)
@@ -67,8 +68,8 @@ class Device:
 
     def _know(self, catalogue: Catalogue) -> None:
         self.catalogue, self._sendable = catalogue, ("", catalogue)
-        self.reading = Reading(self.history, catalogue)
-        self.extension = Extension(self.store, self.history, self.reading)
+        self.reading = Reading(self.history, self.imports, catalogue)
+        self.extension = Extension(self.store, self.imports, self.reading)
         self.shelf = Shelf(
             self.store, catalogue, self.history, self.accounts, self.published, self.finished
         )

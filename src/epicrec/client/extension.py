@@ -19,7 +19,8 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from epicrec.client.door import same
-from epicrec.client.history import History, now
+from epicrec.client.history import now
+from epicrec.client.imports import Imports
 from epicrec.client.reading import Reading
 from epicrec.client.sealing import SealedKey
 from epicrec.client.sources import Evidence, Viewing
@@ -77,8 +78,8 @@ class _Code:
 class Extension:
     """The paired browsers, their sites, and what they tell."""
 
-    def __init__(self, store: Store, history: History, reading: Reading) -> None:
-        self._store, self._history, self._reading = store, history, reading
+    def __init__(self, store: Store, imports: Imports, reading: Reading) -> None:
+        self._store, self._imports, self._reading = store, imports, reading
         self._code: _Code | None = None
         self._lock = threading.Lock()
 
@@ -189,8 +190,8 @@ class Extension:
             allowed = {site.name for site in self.sites() if site.allowed}
             if viewing is None or entry.get("site") not in allowed:
                 return
-            match = self._reading.matcher.match(viewing, self._history.answers())
-            where = self._history.enter(ABOUT, viewing, match)
+            match = self._reading.matcher.match(viewing, self._imports.answers())
+            where = self._imports.enter(ABOUT, viewing, match)
             db.execute(
                 "UPDATE arrivals SET viewing = ?, batch = ?, row = ? WHERE id = ?", (*where, name)
             )

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from epicrec.client.history import History
+from epicrec.client.imports import Imports
 from epicrec.client.matching import Matcher
 from epicrec.client.sources import Import, Profile, find_profiles, read_visits, recognise
 from epicrec.data import Catalogue
@@ -20,8 +21,8 @@ _MOST_UNREAD = 200  # lines that are listed
 class Reading:
     """What comes into a history, its films found in a catalogue."""
 
-    def __init__(self, history: History, catalogue: Catalogue) -> None:
-        self._history, self._catalogue = history, catalogue
+    def __init__(self, history: History, imports: Imports, catalogue: Catalogue) -> None:
+        self._history, self._imports, self._catalogue = history, imports, catalogue
         self._matcher: Matcher | None = None
         self._indexing = threading.Lock()  # a large catalogue takes seconds: index it once
 
@@ -47,14 +48,14 @@ class Reading:
         visits, facts = [], dict[str, Any](scanned={})
         for profile in ticked:
             name = str(profile.database)
-            found = list(read_visits(profile, self._history.scanned_until(name)))
+            found = list(read_visits(profile, self._imports.scanned_until(name)))
             if found:
                 facts["scanned"][name] = found[-1].when.isoformat()
             visits += found
         facts["read"] = len(visits)
-        matches = self.matcher.match_all(visits, self._history.answers(), scan=scan)
+        matches = self.matcher.match_all(visits, self._imports.answers(), scan=scan)
         about = ", ".join(profile.source for profile in ticked)
-        return self._history.draft(about, zip(visits, matches, strict=True), facts)
+        return self._imports.draft(about, zip(visits, matches, strict=True), facts)
 
     def file(self, name: str, data: bytes, answers: dict[str, str]) -> Import | int:
         """A file's films kept for review, or what must be asked first."""
@@ -64,14 +65,14 @@ class Reading:
         facts: dict[str, Any] = {"read": len(found.viewings), **(found.dropped or {})}
         if found.unread:
             facts["unread"] = found.unread[:_MOST_UNREAD]
-        matches = self.matcher.match_all(found.viewings, self._history.answers())
-        return self._history.draft(found.kind, zip(found.viewings, matches, strict=True), facts)
+        matches = self.matcher.match_all(found.viewings, self._imports.answers())
+        return self._imports.draft(found.kind, zip(found.viewings, matches, strict=True), facts)
 
     def match_again(self) -> int:
         """Look for what an earlier catalogue did not have; how many entries came of it."""
-        waiting = self._history.not_found()
-        matches = self.matcher.match_all([thing for _, thing in waiting], self._history.answers())
-        return self._history.found_now(
+        waiting = self._imports.not_found()
+        matches = self.matcher.match_all([thing for _, thing in waiting], self._imports.answers())
+        return self._imports.found_now(
             (place, match) for (place, _), match in zip(waiting, matches, strict=True)
         )
 

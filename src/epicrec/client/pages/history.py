@@ -68,7 +68,7 @@ def history(ask: Ask) -> Response:
         orders=ORDERS,
         page=page,
         pages=pages,
-        batches=device.history.batches(),
+        batches=device.imports.batches(),
         counting=device.history.evidence,
         kinds=list(Evidence),
     )
@@ -125,7 +125,7 @@ _KINDS = {kind.value for kind in Evidence}
 
 
 def undo(ask: Ask) -> Response:
-    ask.device.history.undo(_number(ask.path["batch"]))
+    ask.device.imports.undo(_number(ask.path["batch"]))
     ask.say("That import is undone.")
     return to("/history")
 
@@ -136,7 +136,7 @@ def undo(ask: Ask) -> Response:
 def sources(ask: Ask) -> Response:
     device = ask.device
     profiles = [
-        (profile, device.history.scanned_until(str(profile.database)))
+        (profile, device.imports.scanned_until(str(profile.database)))
         for profile in device.reading.profiles()
     ]
     return ask.page("sources.html", profiles=profiles)
@@ -188,10 +188,10 @@ def _questions(ask: Ask, found: Import, which: str) -> Response:
 
 def review(ask: Ask) -> Response:
     device, number = ask.device, _number(ask.path["batch"])
-    batch = next((b for b in device.history.batches() if b.id == number), None)
+    batch = next((b for b in device.imports.batches() if b.id == number), None)
     if batch is None:
         raise InputError("this import was undone or is no longer there")
-    lines = device.history.drafts(number)
+    lines = device.imports.drafts(number)
     open_ones = [d for d in lines if d.status in (Status.AMBIGUOUS, Status.SUGGESTED)]
     asked = list({d.key or d.row: d for d in reversed(open_ones)}.values())[::-1]
     return ask.page(
@@ -218,9 +218,9 @@ def keep(ask: Ask) -> Response:
                 known(device, value)
             picks[_number(name.removeprefix("pick-"))] = None if value == "none" else value
     dropped = [_number(row) for row in ask.form.get("drop", [])]
-    entered = device.history.keep(number, picks, dropped)
+    entered = device.imports.keep(number, picks, dropped)
     ask.say(f"{entered} new {'entry is' if entered == 1 else 'entries are'} in the history.")
-    waiting = any(b.id == number and b.waiting for b in device.history.batches())
+    waiting = any(b.id == number and b.waiting for b in device.imports.batches())
     return to(f"/import/{number}" if waiting and picks else "/history")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Body, HTTPException, Path
+from fastapi import APIRouter, Body, Header, HTTPException, Path, Request
 
 from epicrec import wire
 from epicrec.server.api.access import Admin, AnyCaller, Caller, Own, PathId, Serving
@@ -13,10 +15,14 @@ from epicrec.server.service import Service
 from epicrec.server.store import releases
 from epicrec.server.store.people import Known
 from epicrec.server.store.quotas import within
+from epicrec.server.store.repeats import once
 
 router = APIRouter(prefix="/api", tags=["feedback"])
 
 Rows = Annotated[list[wire.Feedback], Body(max_length=wire.MOST_ROWS)]
+RequestName = Annotated[
+    str, Header(alias="Idempotency-Key", max_length=128, pattern=wire.PRINTABLE)
+]
 PathType = Annotated[str, Path(max_length=32, pattern=wire.TYPE_NAME)]
 
 
@@ -36,13 +42,19 @@ async def put_release(serving: Serving, user: Own, released: wire.Released) -> w
 @router.put("/feedback")
 async def put_feedback(serving: Serving, caller: AnyCaller, rows: Rows) -> wire.RowAffected:
     """Store feedback; rows that are there already are overwritten. It carries no guarantee."""
-    return await _store(serving, caller, rows, add=False)
+    return await _store(serving, caller, rows, releases.put)
 
 
 @router.post("/feedback")
-async def post_feedback(serving: Serving, caller: AnyCaller, rows: Rows) -> wire.RowAffected:
-    """Store feedback; rows that are there already grow by the new ones. It carries no guarantee."""
-    return await _store(serving, caller, rows, add=True)
+async def post_feedback(
+    serving: Serving, caller: AnyCaller, rows: Rows, request: Request, name: RequestName = ""
+) -> wire.RowAffected:
+    """Store feedback; rows that are there already grow by the new ones. It carries no guarantee.
+
+    With an `Idempotency-Key` the same request sent again within a day counts once."""
+    add = partial(releases.put, add=True)
+    change = once(caller.user, name, await request.body(), add) if name else add
+    return await _store(serving, caller, rows, change)
 
 
 @router.get("/feedback")
@@ -111,16 +123,15 @@ async def delete_one_feedback(
 
 
 async def _store(
-    serving: Service, caller: Caller, rows: list[wire.Feedback], *, add: bool
+    serving: Service, caller: Caller, rows: list[wire.Feedback], change: Callable[..., set[int]]
 ) -> wire.RowAffected:
     if caller.user is not None and any(row.UserId != caller.user.id for row in rows):
         raise HTTPException(403, "this key is not that user's; every row must be your own")
     if caller.user is None:
-        keys = await serving.database.write(releases.put, rows, add=add, make=True)
+        keys = await serving.database.write(change, rows, make=True)
     else:
-        put = within(serving.settings, caller.user.key, releases.put)
-        keys = await serving.database.write(put, rows, add=add)
-    serving.metrics.rows.inc(len(rows))
+        keys = await serving.database.write(within(serving.settings, caller.user.key, change), rows)
+    serving.metrics.rows.inc(len(rows) if keys else 0)
     serving.changed(keys)
     return wire.RowAffected(RowAffected=len(rows))
 

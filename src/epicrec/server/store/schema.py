@@ -39,6 +39,7 @@ users = Table(
     Column("comment", Text, nullable=False),
     Column("seen_day", Integer, nullable=False),  # days since 1970, no finer
     Column("revision", BigInteger, nullable=False),  # of the last change to their feedback
+    Index("user_changed", "revision"),
     sqlite_autoincrement=True,
 )
 
@@ -84,6 +85,18 @@ releases = Table(
     Column("aggregates", Text, nullable=False),
     Index("release_of_user", "user_key", "feedback_type", "release_id", unique=True),
     sqlite_autoincrement=True,
+)
+
+repeats = Table(
+    "repeats",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),  # of who asked and the request's name
+    Column("user_key", ForeignKey("users.user_key", ondelete="CASCADE")),  # null for the admin
+    Column("body", LargeBinary, nullable=False),  # its digest
+    Column("day", Integer, nullable=False),
+    Index("repeat_of_user", "user_key"),
+    Index("repeat_of_day", "day"),
+    sqlite_with_rowid=False,
 )
 
 catalogues = Table(
