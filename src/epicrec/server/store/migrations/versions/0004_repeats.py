@@ -6,12 +6,14 @@ from alembic import op
 revision = "0004"
 down_revision = "0003"
 
+_KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
 
 def upgrade() -> None:
     op.create_table(
         "repeats",
         sa.Column("digest", sa.LargeBinary, primary_key=True),
-        sa.Column("user_key", sa.BigInteger, sa.ForeignKey("users.user_key", ondelete="CASCADE")),
+        sa.Column("user_key", _KEY, sa.ForeignKey("users.user_key", ondelete="CASCADE")),
         sa.Column("body", sa.LargeBinary, nullable=False),
         sa.Column("day", sa.Integer, nullable=False),
         sqlite_with_rowid=False,
