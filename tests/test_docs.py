@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -100,15 +101,48 @@ def test_make_has_what_the_pages_ask_of_it() -> None:
 
 
 def test_links_lead_somewhere() -> None:
+    """To a file, and where an anchor is named, to a heading of it. (What the reference names is
+    made from docstrings; `mkdocs build --strict` looks there.)"""
     links = [
-        (name, link)
+        (name, file, anchor)
         for name, page in PAGES.items()
-        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page)
+        for file, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]+))?\)", _prose(page))
     ]
-    assert len(links) > 20
-    assert [
-        (name, link) for name, link in links if not (ROOT / name).parent.joinpath(link).exists()
-    ] == []
+    assert len(links) > 100
+    lost = []
+    for name, file, anchor in links:
+        target = (ROOT / name).parent.joinpath(file).resolve() if file else ROOT / name
+        if not target.exists():
+            lost.append((name, file))
+        elif anchor and anchor not in anchors(target.relative_to(ROOT).as_posix()):
+            lost.append((name, f"{file}#{anchor}"))
+    assert lost == []
+
+
+def _prose(page: str) -> str:
+    return re.sub(r"^```.*?^```|`[^`\n]*`", "", page, flags=re.S | re.M)
+
+
+@cache
+def anchors(name: str) -> set[str]:
+    """The ids that a page's headings get."""
+    markdown = pytest.importorskip("markdown", reason="mkdocs is not installed")
+    made = markdown.Markdown(extensions=["toc", "pymdownx.superfences"])
+    return {*re.findall(r'<h\d id="([^"]+)"', made.convert(PAGES[name]))}
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
+    pages = {name.removeprefix("docs/") for name in PAGES if name.startswith("docs/")}
+    pages -= {name.removeprefix("docs/") for name in DECISIONS}
+    assert {*re.findall(r"[\w/-]+\.md", listed)} == pages
+
+
+def test_pictures_are_small_enough_to_look_at() -> None:
+    heavy = 200_000
+    for name, page in PAGES.items():
+        for file in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page):
+            assert (ROOT / name).parent.joinpath(file).stat().st_size < heavy
 
 
 def test_films_are_counted_right() -> None:
@@ -167,12 +201,14 @@ def test_decisions_are_numbered_complete_and_listed() -> None:
         assert f"]({Path(name).name})" in PAGES["docs/decisions/index.md"]
 
 
-def test_figures_of_audits_are_those_that_were_found() -> None:
-    """`make audit` writes them; `python docs/audit_tables.py` puts them into the pages."""
-    script = ROOT / "docs" / "audit_tables.py"
+@pytest.mark.parametrize("script", ["audit_tables.py", "layers.py", "plots.py"])
+def test_what_is_made_from_figures_and_code_is_as_they_are(script: str) -> None:
+    """`make audit` finds the figures of audits and writes them; the others are run by hand, and
+    say so."""
     done = subprocess.run(
-        [sys.executable, script, "--check"], capture_output=True, text=True, check=False
-    )
+        [sys.executable, ROOT / "docs" / script, "--check"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -1,0 +1,163 @@
+"""Draw layers.svg from the code: the layers of pyproject.toml, and who really imports whom.
+
+An arrow is an import that no way through other arrows stands for. With --check it only says
+whether the drawing is as it would be made.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+import grimp
+
+HERE = Path(__file__).parent
+DRAWING = HERE / "layers.svg"
+LEFT, WIDTH, HEIGHT, STEP = 110, 470, 40, 62
+SHARED = "shared"
+STYLE = """
+text { font-family: sans-serif; font-size: 14px; fill: #1c1c1e }
+.role { fill: #55555c } .name { font-weight: bold }
+rect { fill: #eef2fb; stroke: #4a6fb5 } .shared { fill: #f3f3f5; stroke: #8a8a92 }
+path { fill: none; stroke: #4a6fb5; stroke-width: 1.5 } marker path { fill: #4a6fb5; stroke: none }
+@media (prefers-color-scheme: dark) {
+text { fill: #f2f2f5 } .role { fill: #b4b4bf }
+rect { fill: #222c44; stroke: #8fb0ee } .shared { fill: #2c2c31; stroke: #8a8a92 }
+path { stroke: #8fb0ee } marker path { fill: #8fb0ee; stroke: none } }
+"""
+
+
+class Box(NamedTuple):
+    x: float
+    row: int
+    width: float
+
+    @property
+    def y(self) -> int:
+        return 10 + self.row * STEP
+
+    @property
+    def is_left(self) -> bool:
+        return self.width < WIDTH and self.x == LEFT
+
+
+def layers() -> tuple[list[list[str]], list[str]]:
+    """The rows of folders in the contract, from the top, and the single modules below them."""
+    settings = tomllib.loads((HERE.parent / "pyproject.toml").read_text("utf-8"))
+    (contract,) = settings["tool"]["importlinter"]["contracts"]
+    *folders, first, second = (
+        [name.strip().removeprefix("epicrec.") for name in row.split("|")]
+        for row in contract["layers"]
+    )
+    return folders, [*first, *second]
+
+
+def imports(folders: list[str], shared: list[str]) -> dict[str, set[str]]:
+    """What each folder imports directly, all single modules as one."""
+    graph = grimp.build_graph("epicrec", cache_dir=None, exclude_type_checking_imports=True)
+    for name in folders:
+        if graph.find_descendants(f"epicrec.{name}"):
+            graph.squash_module(f"epicrec.{name}")
+    found: dict[str, set[str]] = {SHARED: set()}
+    for name in folders:
+        asked = graph.find_modules_directly_imported_by(f"epicrec.{name}")
+        plain = {other.removeprefix("epicrec.") for other in asked} - {name}
+        found[name] = plain & {*folders} | ({SHARED} if plain & {*shared} else set())
+    return found
+
+
+def arrows(found: dict[str, set[str]]) -> list[tuple[str, str]]:
+    """The imports that no other way leads to."""
+
+    def reached(name: str) -> set[str]:
+        return found[name].union(*(reached(other) for other in found[name]))
+
+    return sorted(
+        (name, other)
+        for name, direct in found.items()
+        for other in direct
+        if not any(other in reached(between) for between in direct - {other})
+    )
+
+
+def roles() -> dict[str, str]:
+    """What each folder is for, as architecture.md says."""
+    page = (HERE / "architecture.md").read_text("utf-8")
+    (listed,) = re.findall(r"^```\n(cli/.*?)^```", page, re.S | re.M)
+    return dict(re.findall(r"^(\w+)(?:/|\.py) +(.+?) {2,}", listed, re.M))
+
+
+def drawing() -> str:
+    rows, shared = layers()
+    places = {
+        name: Box(LEFT + at * (WIDTH + 10) / len(row), number, (WIDTH + 10) / len(row) - 10)
+        for number, row in enumerate([*rows, [SHARED]])
+        for at, name in enumerate(row)
+    }
+    found = imports([name for row in rows for name in row], shared)
+    lines = [_arrow(places[one], places[other]) for one, other in arrows(found)]
+    boxes = [_named(places[name], name, role) for name, role in roles().items()]
+    bottom = places[SHARED]
+    return "\n".join([
+        '<svg xmlns="http://www.w3.org/2000/svg" role="img"'
+        f' viewBox="0 0 {2 * LEFT + WIDTH} {bottom.y + HEIGHT + 26}"'
+        ' aria-label="The layers of epicrec; each imports what stands below it">',
+        f"<style>{STYLE}</style>",
+        '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8"'
+        ' markerHeight="8" orient="auto" markerUnits="userSpaceOnUse">'
+        '<path d="M0 0 L8 4 L0 8 z"/></marker></defs>',
+        *lines, *boxes, _shared(bottom, shared), "</svg>\n",
+    ])  # fmt: skip
+
+
+def _named(box: Box, name: str, role: str) -> str:
+    return (
+        f'<rect x="{box.x}" y="{box.y}" width="{box.width}" height="{HEIGHT}" rx="6"/>'
+        f'<text x="{box.x + 12}" y="{box.y + 25}"><tspan class="name">{name}</tspan>'
+        f' <tspan class="role" dx="6">{role}</tspan></text>'
+    )
+
+
+def _shared(box: Box, names: list[str]) -> str:
+    """The single modules, in two lines."""
+    half = (len(names) + 1) // 2
+    lines = (
+        f'<text class="role" x="{box.x + 12}" y="{box.y + 22 + 20 * at}">{", ".join(part)}</text>'
+        for at, part in enumerate((names[:half], names[half:]))
+    )
+    return (
+        f'<rect class="shared" x="{box.x}" y="{box.y}" width="{box.width}" height="{HEIGHT + 16}"'
+        f' rx="6"/>{"".join(lines)}'
+    )
+
+
+def _arrow(one: Box, other: Box) -> str:
+    """Straight to the next row, else around the rows between."""
+    if other.row == one.row + 1:
+        narrow = min(one, other, key=lambda box: box.width)
+        way = f"M{narrow.x + narrow.width / 2} {one.y + HEIGHT} V{other.y}"
+    else:
+        side = -1 if one.is_left or other.is_left else 1
+        edge = LEFT if side < 0 else LEFT + WIDTH
+        away = edge + side * (24 + 16 * (other.row - one.row))
+        start, end = one.y + HEIGHT - 10, other.y + 10
+        way = f"M{edge} {start} C{away} {start} {away} {end} {edge} {end}"
+    return f'<path marker-end="url(#head)" d="{way}"/>'
+
+
+def main() -> int:
+    """Draw; with --check only say whether the drawing is as it would be drawn."""
+    made = drawing()
+    if "--check" not in sys.argv:
+        DRAWING.write_text(made, "utf-8")
+    elif not DRAWING.exists() or DRAWING.read_text("utf-8") != made:
+        print("layers.svg is out of date: python docs/layers.py draws it again")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

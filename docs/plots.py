@@ -1,0 +1,181 @@
+"""Draw the README's plots from the tables of the pages: no figure is typed here.
+
+accuracy.svg from covariance.md and, for what others report, papers.md; categories.svg from
+epicrec.md. Each drawing holds a digest of what it shows; with --check these are compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+HERE = Path(__file__).parent
+Row = dict[str, Any]
+
+
+def tables(page: str) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """Each table of a page: its head and its rows."""
+    for table in re.findall(r"(?:^\|.*\|\n)+", (HERE / page).read_text("utf-8"), re.M):
+        head, _, *rows = (
+            [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()
+        )
+        yield head, rows
+
+
+def table(page: str, *columns: str) -> tuple[list[str], list[list[str]]]:
+    """The first table of a page that begins with these columns."""
+    return next(found for found in tables(page) if found[0][: len(columns)] == [*columns])
+
+
+def measured() -> list[Row]:
+    """RMSE over ε, as the page of the covariance recommender has it."""
+    head, rows = table("covariance.md", "data", "unit")
+    names = {
+        ("ml-1m, svd", "rating"): "one rating hidden",
+        ("ml-1m, svd", "user"): "a whole person hidden",
+        ("ml-1m, as published, by the paper's ε", "rating"): "the 2009 recipe, by its own ε",
+        ("netflix, svd", "rating"): "one rating hidden",
+        ("netflix, svd", "user"): "a whole person hidden",
+    }
+    return [
+        {"data": row[0].partition(",")[0], "series": names[row[0], row[1]], "ε": e, "RMSE": found}
+        for row in rows
+        if (row[0], row[1]) in names
+        for e, found in _over(head[2:], row[2:])
+    ]
+
+
+def reported() -> list[Row]:
+    """What others report, as the page of the papers has it."""
+    _, rows = table("papers.md", "data", "who", "hidden")
+    return [
+        {"data": row[0], "who": row[1], "ε": float(row[3]) if row[3] else None,
+         "RMSE": float(row[4])}
+        for row in rows
+        if row[0] in ("ml-1m", "netflix")
+    ]  # fmt: skip
+
+
+def categories() -> list[Row]:
+    """The error of categories over ε, as EpicRec's page has it."""
+    head, rows = table("epicrec.md", "data, method", "way")
+    names = {"`lpa`": "Laplace, global sensitivity", "`gs`": "grouping and smoothing",
+             "as published": "EpicRec as published", "**default**": "EpicRec here"}  # fmt: skip
+    return [
+        {"way": names[row[1]], "ε": e, "error": found}
+        for row in rows
+        if row[0] == "ml-1m, s-epicrec"
+        for e, found in _over(head[2:], row[2:])
+    ]
+
+
+def _over(head: list[str], cells: list[str]) -> Iterator[tuple[float, float]]:
+    """ε and figure, where a cell is a plain one."""
+    for name, cell in zip(head, cells, strict=True):
+        epsilon = re.fullmatch(r"(?:ε = )?([\d.]+)", name)
+        if epsilon and re.fullmatch(r"[\d.]+", cell):
+            yield float(epsilon[1]), float(cell)
+
+
+def without_privacy() -> list[Row]:
+    """The same page's figures without noise."""
+    head, rows = table("covariance.md", "data", "unit")
+    at = head.index("none")
+    return [
+        {"data": row[0].partition(",")[0], "who": "ours, without privacy", "ε": None,
+         "RMSE": float(row[at])}
+        for row in rows
+        if row[0] in ("ml-1m, svd", "netflix, svd") and row[at]
+    ]  # fmt: skip
+
+
+def accuracy_plot() -> alt.HConcatChart:
+    return alt.hconcat(_accuracy("netflix", "Netflix"), _accuracy("ml-1m", "MovieLens-1M"))
+
+
+def _accuracy(data: str, title: str) -> alt.LayerChart:
+    """Beyond the height of the plot stands nothing but the recipe of 2009 at a small ε."""
+    ours = [row for row in measured() if row["data"] == data]
+    others = [row for row in reported() + without_privacy() if row["data"] == data]
+    good = [row["RMSE"] for row in [*ours, *others] if "recipe" not in row.get("series", "")]
+    low, high = min(good) - 0.01, max(good) + (0.01 if len(good) == len([*ours, *others]) else 0.1)
+    y = alt.Y("RMSE:Q", scale=alt.Scale(domain=[low, high], nice=False),
+              title="RMSE (smaller is better)")  # fmt: skip
+    base = alt.Chart(alt.Data(values=ours)).encode(
+        x=_epsilon(0.09, 45),
+        y=y,
+        color=alt.Color(
+            "series:N",
+            title=None,
+            legend=alt.Legend(orient="bottom", columns=3, labelLimit=260),
+            sort=["one rating hidden", "a whole person hidden"],
+        ),
+    )
+    points = alt.Chart(alt.Data(values=[row for row in others if row["ε"]]))
+    points = points.encode(x=_epsilon(0.09, 45), y=y)
+    rules = alt.Chart(alt.Data(values=[row for row in others if not row["ε"]])).encode(y=y)
+    return alt.layer(
+        base.mark_line(clip=True),
+        base.mark_point(filled=True, size=45, clip=True),
+        points.mark_point(shape="diamond", filled=True, size=90, color="#333"),
+        points.mark_text(dy=10, dx=6, align="left", color="#333").encode(text="who:N"),
+        rules.mark_rule(strokeDash=[4, 3], color="#333"),
+        rules.mark_text(dy=-7, dx=4, align="left", x=0, color="#333").encode(text="who:N"),
+    ).properties(width=330, height=260, title=title)
+
+
+def _epsilon(low: float, high: float) -> alt.X:
+    return alt.X(
+        "ε:Q",
+        scale=alt.Scale(type="log", domain=[low, high], nice=False),
+        axis=alt.Axis(values=[0.05, 0.1, 0.3, 1, 3, 10]),
+        title="ε (smaller is more private)",
+    )
+
+
+def category_plot() -> alt.LayerChart:
+    ways = ["EpicRec here", "EpicRec as published", "grouping and smoothing"]
+    base = alt.Chart(alt.Data(values=categories())).encode(
+        x=_epsilon(0.045, 1.1),
+        y=alt.Y(
+            "error:Q",
+            scale=alt.Scale(type="log", nice=False),
+            axis=alt.Axis(values=[3, 5, 10, 20, 40]),
+            title="mean error of a category's count",
+        ),
+        color=alt.Color("way:N", title=None, sort=ways, legend=alt.Legend(labelLimit=260)),
+    )
+    return (base.mark_line() + base.mark_point(filled=True, size=45)).properties(
+        width=420, height=240, title="What a release tells of categories, MovieLens-1M"
+    )
+
+
+PLOTS = {"accuracy.svg": accuracy_plot, "categories.svg": category_plot}
+
+
+def main() -> int:
+    """Draw; with --check only say whether the drawings show what the tables say."""
+    stale = 0
+    for name, plot in PLOTS.items():
+        chart = plot()
+        shown = json.dumps(chart.to_dict(), sort_keys=True).encode()
+        mark = f"<!-- {hashlib.sha256(shown).hexdigest()} -->"
+        path = HERE / name
+        if "--check" not in sys.argv:
+            chart.save(str(path))
+            path.write_text(f"{path.read_text('utf-8')}\n{mark}\n", "utf-8")
+        elif not path.exists() or mark not in path.read_text("utf-8"):
+            stale += 1
+            print(f"{name} is out of date: python docs/plots.py draws it again")
+    return int(stale > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
