@@ -54,7 +54,7 @@ def write_whole(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
             os.unlink(temporary)
             raise
     except OSError as error:
-        raise _refused(path, error) from error
+        raise refused(path, error) from error
 
 
 def _check_room(folder: Path, path: Path) -> None:
@@ -64,7 +64,7 @@ def _check_room(folder: Path, path: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise _refused(path, error) from error
+        raise refused(path, error) from error
 
 
 def _mode(path: Path) -> int:
@@ -76,6 +76,7 @@ def _mode(path: Path) -> int:
     return 0o666 & ~mask
 
 
-def _refused(path: Path, error: OSError) -> InputError:
+def refused(path: Path, error: OSError) -> InputError:
+    """What to say where the system does not let a file be written."""
     why = error.strerror or str(error)
     return InputError(f"cannot write {path}: {why}; make room or rights there, or choose elsewhere")

@@ -18,7 +18,10 @@ from epicrec.cli.output import (
     print_figures,
     print_table,
     progress,
+    read_columns,
+    read_scale,
     say_guesses,
+    say_left_out,
     show,
 )
 
@@ -84,20 +87,30 @@ def data_convert(
     folder: Annotated[Path, typer.Argument(help="Where the converted data set goes.")],
     items: ItemsOption = None,
     scale: ScaleOption = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="The file's names of our columns: user=u,item=i,rating=r,time=t."),
+    ] = None,
+    sep: Annotated[
+        str | None, typer.Option(help="What separates columns in a text file: ';', tab, '::'.")
+    ] = None,
     mapped: Annotated[
         bool, typer.Option("--mapped", help="Memory-mapped columns, which open at once.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Write a data set in any known format as Parquet, or as memory-mapped columns, and beside it
-    the scale in dataset.toml, where it is known."""
-    from epicrec.data.datasets import write_dataset
+    the scale in dataset.toml, where it is known. Files of any size are streamed."""
+    from epicrec.data.datasets import convert_dataset
     from epicrec.files import check_folder
 
     check_folder(folder)
-    dataset = load_data(data, scale, items)
     with progress():
-        write_dataset(dataset, folder, mapped=mapped)
+        dataset = convert_dataset(
+            data, folder, items=items, scale=read_scale(scale), columns=read_columns(columns),
+            sep=sep, mapped=mapped,
+        )  # fmt: skip
+    say_left_out(dataset)
     say_guesses(dataset.ratings)
     figures = {"folder": str(folder), "ratings": len(dataset.ratings), "mapped": mapped}
     show(figures, as_json, lambda: out.print(f"wrote {len(dataset.ratings):,} ratings to {folder}"))

@@ -263,12 +263,12 @@ def _read_history(path: Path, model: Any) -> Any:
     """One person's table, or a release that `epicrec perturb --json` printed, used as it is."""
     import pyarrow as pa
 
-    from epicrec.data.formats import read_ratings_table
+    from epicrec.data.source import Source
     from epicrec.models.after_dpi import ReleasedRatings
     from epicrec.perturb import Release
 
     if path.suffix != ".json":
-        table = read_ratings_table(path)
+        table = Source(path, needed=("item_id",)).table()
         if "user_id" in table.column_names:
             return table
         return table.append_column("user_id", pa.array([0] * len(table)))

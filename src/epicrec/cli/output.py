@@ -66,13 +66,32 @@ def read_scale(text: str | None) -> Scale | None:
     return Scale.parse(text) if text else None
 
 
+def read_columns(text: str | None) -> dict[str, str]:
+    """`user=u,item=i,rating=r,time=t` as our names with those of a file."""
+    ours = {"user": "user_id", "item": "item_id", "rating": "rating", "time": "timestamp"}
+    columns = {}
+    for pair in text.split(",") if text else []:
+        key, _, name = pair.partition("=")
+        if key.strip() not in ours or not name.strip():
+            raise InputError(
+                f"cannot read --columns {text!r}; write user=u,item=i,rating=r,time=t with the "
+                "names that the file has, of as many as differ"
+            )
+        columns[ours[key.strip()]] = name.strip()
+    return columns
+
+
 def load_data(data: str, scale: str | None, items: str | None = None, *, rated: bool = True) -> Any:
     from epicrec.data import load_dataset
 
     dataset = load_dataset(data, items=items, scale=read_scale(scale), rated=rated)
+    say_left_out(dataset)
+    return dataset
+
+
+def say_left_out(dataset: Any) -> None:
     if dataset.left_out:
         err.print(f"left out: {dataset.left_out:,} ratings off the scale or of items not listed")
-    return dataset
 
 
 def say_guesses(ratings: Any) -> None:

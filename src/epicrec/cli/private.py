@@ -58,7 +58,7 @@ def perturb(
     as_json: Json = False,
 ) -> None:
     """Alter a history on this machine: what would be sent instead of it, and what it costs."""
-    from epicrec.data.formats import read_ratings_table
+    from epicrec.data.source import Source
     from epicrec.files import check_output
     from epicrec.perturb import make_perturber, release_through
     from epicrec.privacy import Ledger
@@ -70,7 +70,7 @@ def perturb(
     public = given(catalogue=items, scale=read_scale(scale))
     options = given(epsilon=epsilon, as_published=as_published or None) | read_settings(settings)
     perturber = make_perturber(method, **public, **options)
-    seen = read_ratings_table(history)
+    seen = Source(history, needed=("item_id",)).table()
     chosen: Any = level or "perturbed release"
     if levels is not None:
         chosen = dict.fromkeys(items.categories, chosen) | _read_levels(levels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,21 @@ from epicrec.data.scale import KNOWN_SCALES, Scale
 from epicrec.errors import InputError
 
 Array = npt.NDArray[Any]
+
+NAMES = ("user_id", "item_id", "rating", "timestamp", "probe")
+"""The columns that a table of ratings may have."""
+
+
+class BadRow(InputError):
+    """A row that cannot be used, or one that repeats another, counted from 0."""
+
+    def __init__(self, what: str, *rows: int) -> None:
+        self.what, self.rows = what, rows
+        super().__init__(self.said(lambda row: f"row {row + 1}"))
+
+    def said(self, place: Callable[[int], str]) -> str:
+        """The same, with the rows named by whoever knows where they stand."""
+        return f"{' repeats '.join(map(place, self.rows))}: {self.what}"
 
 
 def table_from_columns(columns: Mapping[str, Any]) -> pa.Table:
@@ -52,20 +67,30 @@ def without_ratings(table: pa.Table) -> pa.Table:
     return table.drop_columns([name for name in table.column_names if name == "rating"])
 
 
-def rating_values(
-    table: pa.Table, scale: Scale | None
-) -> tuple[npt.NDArray[np.float32], Scale | None]:
-    """The ratings as float32, and their scale: the one given, or the first known one that fits.
-
-    Values off a scale that was given are the caller's to refuse or to leave out.
-    """
-    if "rating" not in table.column_names:
-        if scale is not None:
+def check_names(names: list[str], needed: Sequence[str] = ("user_id", "item_id")) -> None:
+    """Refuse a table without the columns that are needed."""
+    for name in needed:
+        if name not in names:
             raise InputError(
-                f"there is no column 'rating'; found {', '.join(table.column_names)}. "
-                "Add it, or give no scale to read a history"
+                f"there is no column {name!r}; found {', '.join(names) or 'none'}. Rename the "
+                "columns to user_id, item_id, rating, timestamp, or say which they are with "
+                "--columns user=…,item=…,rating=…,time=…"
             )
-        return np.ones(table.num_rows, np.float32), None
+
+
+def check_rated(names: list[str]) -> None:
+    """Refuse a table without ratings where a scale says that there are some."""
+    if "rating" not in names:
+        raise InputError(
+            f"there is no column 'rating'; found {', '.join(names)}. "
+            "Add it, or give no scale to read a history"
+        )
+
+
+def rating_values(table: pa.Table, first: int = 0) -> npt.NDArray[np.float32]:
+    """The ratings as float32, those of a history all 1. `first` is the number of the first row."""
+    if "rating" not in table.column_names:
+        return np.ones(table.num_rows, np.float32)
     column = table["rating"]
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         try:
@@ -80,26 +105,57 @@ def rating_values(
     for wrong, name in ((np.isnan, "missing (NaN)"), (np.isinf, "infinite")):
         bad = _first(values, wrong)
         if bad is not None:
-            raise InputError(f"row {bad + 1}: the rating is {name}; drop such rows or fill them")
-    if scale is None:
-        scale = next((s for s in KNOWN_SCALES if first_off(values, s) is None), None)
-    if scale is None:
-        bad = first_off(values, KNOWN_SCALES[-1]) or 0
-        raise InputError(
-            f"row {bad + 1}: rating {values[bad]:g} fits no scale known here; "
-            "pass the scale, such as Scale(0, 100, 1) or --scale 0:100:1"
+            raise BadRow(f"the rating is {name}; drop such rows or fill them", first + bad)
+    return values
+
+
+def fitting(
+    values: npt.NDArray[np.float32], scales: Sequence[Scale] = KNOWN_SCALES, first: int = 0
+) -> tuple[Scale, ...]:
+    """Those of the scales that all values lie on; the last of them holds all the others."""
+    bad = first_off(values, scales[-1])
+    if bad is not None:
+        raise BadRow(
+            f"rating {values[bad]:g} fits no scale known here; "
+            "pass the scale, such as Scale(0, 100, 1) or --scale 0:100:1",
+            first + bad,
         )
-    return values, scale
+    return (*(s for s in scales[:-1] if first_off(values, s) is None), scales[-1])
 
 
 def check_on(scale: Scale, values: npt.NDArray[np.float32]) -> None:
     """Refuse values that are off the scale, with the first of them."""
     bad = first_off(values, scale)
     if bad is not None:
-        raise InputError(
-            f"row {bad + 1}: rating {values[bad]:g} is off the scale {scale}; "
-            "correct such rows or pass the true scale"
+        raise BadRow(
+            f"rating {values[bad]:g} is off the scale {scale}; "
+            "correct such rows or pass the true scale",
+            bad,
         )
+
+
+def repeats(user_id: Any, item_id: Any) -> str:
+    """What is wrong with a row that repeats another."""
+    return f"user {user_id!s} and item {item_id!s} again; keep one rating for each user and item"
+
+
+def ids_of(table: pa.Table, name: str, first: int = 0) -> pa.ChunkedArray:
+    """A column of ids, as whole numbers or text, none of them missing."""
+    column = table[name]
+    if column.null_count:
+        row = int(np.flatnonzero(pc.is_null(column).to_numpy())[0])
+        raise BadRow(f"{name} is missing; drop the row or fill it", first + row)
+    if pa.types.is_floating(column.type):
+        whole = column.to_numpy()
+        bad = np.flatnonzero(~np.isfinite(whole) | (whole != np.floor(whole)))
+        if bad.size:
+            raise BadRow(
+                f"{name} is {whole[bad[0]]}; ids are whole numbers or text", first + int(bad[0])
+            )
+        return pa.chunked_array([whole.astype(np.int64)])
+    if pa.types.is_integer(column.type) or pa.types.is_string(column.type):
+        return column
+    return column if pa.types.is_large_string(column.type) else pc.cast(column, pa.string())
 
 
 def _first(values: Array, wrong: Callable[[Array], Array]) -> int | None:
@@ -116,13 +172,14 @@ def first_off(values: Array, scale: Scale) -> int | None:
     return _first(values, lambda part: ~scale.holds(part))
 
 
-def optional(table: pa.Table, name: str, dtype: np.dtype[Any]) -> Array | None:
+def optional(table: pa.Table, name: str, dtype: np.dtype[Any], first: int = 0) -> Array | None:
+    """A column that need not be there, but is whole where it is."""
     if name not in table.column_names:
         return None
     column = table[name]
     if column.null_count:
         row = int(np.flatnonzero(pc.is_null(column).to_numpy())[0])
-        raise InputError(f"row {row + 1}: {name} is missing; fill it or drop the column")
+        raise BadRow(f"{name} is missing; fill it or drop the column", first + row)
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         column = pc.cast(pc.cast(column, pa.timestamp("s"), safe=False), pa.int64())
     try:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +22,6 @@ from epicrec.data.formats import (
     items_file,
     ratings_file,
     read_items_table,
-    read_ratings_table,
     read_scale,
     write_scale,
 )
@@ -27,14 +30,20 @@ from epicrec.data.public import item_list
 from epicrec.data.ratings import Ratings
 from epicrec.data.scale import HALF_STARS, STARS, Scale
 from epicrec.data.simulate import embedded_items, simulate_table
+from epicrec.data.source import Source, all_of
+from epicrec.data.stream import into_columns
 from epicrec.data.titles import titles_table
 from epicrec.errors import InputError
+from epicrec.files import write_whole
+from epicrec.progress import report
 
 EMBEDDED = "films"
 """The name of the data set that is always there: real film titles, simulated viewers."""
 
 TITLES = "titles"
 """The name of the larger catalogue that is always there: films and series, without viewers."""
+
+_AT_ONCE = 1 << 20
 
 _JOKES = Scale(-10, 10, 0.01)
 SCALES = {
@@ -107,20 +116,86 @@ def load_dataset(
         known = public_of(name, items=items, scale=scale)
         return _over(EMBEDDED, Ratings.from_table(simulate_table(), scale=STARS), known)
     path = _find(name)
-    mapped = (path / "ratings.json").exists()
-    source = ratings_file(path) if path.is_dir() else path
-    if source is None and not mapped:
-        raise InputError(f"{path} holds no ratings; expected ratings.parquet or ratings.csv")
-    known = public_of(name, items=items, scale=scale)
-    if mapped or source is None:
+    if (path / "ratings.json").exists():
+        known = public_of(name, items=items, scale=scale)
         return _over(path.resolve().name, Ratings.open(path), known)
-    table = read_ratings_table(source)
-    if not rated and known.scale is None:
-        table = without_ratings(table)
-    # a history has no ratings to be on a scale; a scale that was asked for needs them
-    on = known.scale if scale is not None or "rating" in table.column_names else None
-    ratings = Ratings.from_table(table, scale=on, leave_out=True)
-    return _over(path.resolve().name, ratings, known, rows=table.num_rows)
+    source = Source(_ratings_in(path))
+    known = public_of(name, items=items, scale=scale)
+
+    def whole(blocks: Iterator[pa.Table]) -> Dataset:
+        table = all_of(blocks)
+        if not rated and known.scale is None:
+            table = without_ratings(table)
+        on = _scale_of(table.column_names, known, scale)
+        ratings = Ratings.from_table(table, scale=on, leave_out=True)
+        return _over(path.resolve().name, ratings, known, rows=table.num_rows)
+
+    return source.through(whole)
+
+
+def convert_dataset(
+    name: str | Path,
+    folder: str | Path,
+    *,
+    items: str | Path | None = None,
+    scale: Scale | None = None,
+    columns: Mapping[str, str] | None = None,
+    sep: str | None = None,
+    mapped: bool = False,
+) -> Dataset:
+    """Write a data set as `write_dataset` does, whatever its size: files are streamed.
+
+    `columns` gives the file's names of our columns where they differ, `sep` what stands between
+    the columns of a text file.
+    """
+    folder = Path(folder)
+    if str(name) == EMBEDDED or (_find(name) / "ratings.json").exists():
+        if columns or sep:
+            raise InputError(f"{name} has our columns already; leave out --columns and --sep")
+        dataset = load_dataset(name, items=items, scale=scale)
+        write_dataset(dataset, folder, mapped=mapped)
+        return dataset
+    path = _find(name)
+    source = Source(_ratings_in(path), columns=columns, sep=sep)
+    known = public_of(name, items=items, scale=scale)
+    on = _scale_of(source.names, known, scale)
+    with _whole_or_not(folder):
+        place = Path(folder if mapped else mkdtemp(prefix=".convert-", dir=folder))
+        try:
+            ratings, left_out = into_columns(source, place, items=known.items, scale=on)
+            dataset = Dataset(path.resolve().name, ratings, known.catalogue, left_out)
+            if not mapped:
+                _write_parquet(ratings, folder)
+        finally:
+            if not mapped:
+                rmtree(place, ignore_errors=True)
+        _write_public(dataset, folder)
+    return dataset
+
+
+@contextmanager
+def _whole_or_not(folder: Path) -> Iterator[None]:
+    """A folder to write into, which is gone again where it was new and the work fails."""
+    new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        if new:
+            rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _ratings_in(path: Path) -> Path:
+    source = ratings_file(path) if path.is_dir() else path
+    if source is None:
+        raise InputError(f"{path} holds no ratings; expected ratings.parquet or ratings.csv")
+    return source
+
+
+def _scale_of(names: list[str], known: Public, asked: Scale | None) -> Scale | None:
+    """A history has no ratings to be on a scale; a scale that was asked for needs them."""
+    return known.scale if asked is not None or "rating" in names else None
 
 
 def _over(name: str, ratings: Ratings, known: Public, *, rows: int | None = None) -> Dataset:
@@ -208,9 +283,27 @@ def write_dataset(dataset: Dataset, folder: str | Path, *, mapped: bool = False)
     if mapped:
         dataset.ratings.save(folder)
     else:
-        pa_parquet.write_table(
-            dataset.ratings.to_table(), folder / "ratings.parquet", compression="zstd"
-        )
+        _write_parquet(dataset.ratings, folder)
+    _write_public(dataset, folder)
+
+
+def _write_parquet(ratings: Ratings, folder: Path) -> None:
+    """`ratings.parquet`, some users at a time."""
+
+    def write(file: BinaryIO) -> None:
+        schema = ratings.between(0, 0).to_table().schema
+        with pa_parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+            done = 0
+            for block in ratings.blocks(_AT_ONCE):
+                writer.write_table(block.to_table())
+                done += len(block)
+                report("writing ratings", done, len(ratings))
+
+    write_whole(folder / "ratings.parquet", write)
+
+
+def _write_public(dataset: Dataset, folder: Path) -> None:
+    """The catalogue or list of items, and the scale, where they were given."""
     listed = pa.table({"item_id": dataset.ratings.item_ids})
     if dataset.catalogue is not None:
         among = dataset.ratings.item_ids if dataset.ratings.items_given else None

@@ -1,11 +1,9 @@
-"""Formats: the files that ratings and catalogues come in, as tables with our column names."""
+"""Formats: what the files of a data set are called, its catalogue, and what it says of itself."""
 
 from __future__ import annotations
 
 import io
-import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,20 +16,16 @@ from epicrec.errors import InputError
 DESCRIPTION = "dataset.toml"
 """What a folder says of its ratings: the public scale, as in scale = "1:5:1"."""
 
-_COLUMN_NAMES = {
-    "userid": "user_id",
-    "movieid": "item_id",
-    "itemid": "item_id",
-    "movie_id": "item_id",
-}
+ALIASES = {"userid": "user_id", "movieid": "item_id", "itemid": "item_id", "movie_id": "item_id"}
+"""Other people's names of our columns, in lower case."""
 _ML_100K_GENRES = [
     "unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary",
     "Drama", "Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi",
     "Thriller", "War", "Western",
 ]  # fmt: skip
 _RATING_FILES = (
-    "ratings.parquet", "ratings.csv", "ratings.dat", "u.data", "training_set",
-    "combined_data_1.txt",
+    "ratings.parquet", "ratings.csv", "ratings.csv.gz", "ratings.csv.zst", "ratings.dat", "u.data",
+    "training_set", "combined_data_1.txt",
 )  # fmt: skip
 _ITEM_FILES = (
     "items.parquet", "items.csv", "movies.csv", "movies.dat", "u.item", "movie_titles.csv",
@@ -40,8 +34,10 @@ _ITEM_FILES = (
 
 
 def ratings_file(folder: Path) -> Path | None:
-    """The ratings among a folder's files, whichever format they have."""
-    return next((folder / name for name in _RATING_FILES if (folder / name).exists()), None)
+    """The ratings among a folder's files, whichever format they have, or the folder itself where it
+    holds the parts of a table."""
+    named = (folder / name for name in _RATING_FILES if (folder / name).exists())
+    return next(named, folder if any(folder.glob("part-*")) else None)
 
 
 def items_file(folder: Path) -> Path | None:
@@ -66,14 +62,6 @@ def read_scale(folder: Path) -> Scale | None:
 def write_scale(folder: Path, scale: Scale) -> None:
     """Describe a folder's ratings, for `read_scale`."""
     (folder / DESCRIPTION).write_text(f'scale = "{scale.text}"\n', encoding="utf-8")
-
-
-def read_ratings_table(path: Path) -> pa.Table:
-    """Parquet, CSV, MovieLens `.dat` and `u.data`, Netflix `training_set` or `combined_data_N`."""
-    names = ["user_id", "item_id", "rating", "timestamp"]
-    if path.is_dir() or path.name.startswith(("mv_", "combined_data_")):
-        return _read_netflix(path)
-    return _read(path, names)
 
 
 def read_items_table(path: Path) -> pa.Table:
@@ -110,15 +98,13 @@ def _read(path: Path, names: list[str]) -> pa.Table:
         if path.suffix == ".dat":
             data = _text(path).replace("\t", " ").replace("::", "\t")
             return _read_csv(io.BytesIO(data.encode()), "\t", names)
-        if path.name == "u.data":
-            return _read_csv(path, "\t", names)
         if path.name == "u.item":
             return _read_csv(io.BytesIO(_text(path).encode()), "|", names)
         if path.suffix in (".csv", ".tsv", ".txt"):
             return _renamed(_read_csv(path, "," if path.suffix == ".csv" else "\t", None))
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot read {path}: {error}. Check the file and its format") from error
-    raise InputError(f"{path}: unknown format {path.suffix!r}; use .parquet, .csv, .dat or u.data")
+    raise InputError(f"{path}: unknown format {path.suffix!r}; use .parquet, .csv or .dat")
 
 
 def _read_csv(source: object, delimiter: str, names: list[str] | None) -> pa.Table:
@@ -134,7 +120,7 @@ def _read_csv(source: object, delimiter: str, names: list[str] | None) -> pa.Tab
 
 
 def _renamed(table: pa.Table) -> pa.Table:
-    return table.rename_columns([_COLUMN_NAMES.get(n.lower(), n) for n in table.column_names])
+    return table.rename_columns([ALIASES.get(n.lower(), n) for n in table.column_names])
 
 
 def _text(path: Path) -> str:
@@ -144,33 +130,3 @@ def _text(path: Path) -> str:
         return path.read_bytes().decode("latin-1")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error}") from error
-
-
-def _read_netflix(path: Path) -> pa.Table:
-    """Blocks of `item:` followed by lines `user,rating,date`, in one file or in many."""
-    if path.is_dir():
-        files = sorted(path.glob("mv_*.txt"))
-    elif path.name.startswith("combined_data_"):
-        files = sorted(path.parent.glob("combined_data_*.txt"))
-    else:
-        files = [path]
-    tables = [table for file in files for table in _netflix_blocks(file)]
-    if not tables:
-        raise InputError(
-            f"{path} holds no Netflix ratings; expected blocks of 'item:' and 'user,rating,date'"
-        )
-    return pa.concat_tables(tables)
-
-
-def _netflix_blocks(file: Path) -> Iterator[pa.Table]:
-    parts = re.split(rb"(?m)^(\d+):\r?\n", file.read_bytes())
-    for item, lines in zip(parts[1::2], parts[2::2], strict=True):
-        if not lines.strip():
-            continue
-        try:
-            table = _read_csv(io.BytesIO(lines), ",", ["user_id", "rating", "timestamp"])
-        except pa.ArrowException as error:
-            raise InputError(f"cannot read {file}, item {item.decode()}: {error}") from error
-        yield table.append_column(
-            "item_id", pa.repeat(pa.scalar(int(item), pa.int32()), len(table))
-        )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from epicrec.errors import InputError
+from epicrec.data.columns import ids_of
 
 Array = npt.NDArray[Any]
 
@@ -39,24 +39,11 @@ def _numbers(ids: Array) -> Array:
 
 def encode(table: pa.Table, name: str) -> tuple[Array, npt.NDArray[np.int32]]:
     """The sorted distinct ids of a column and each row's position among them."""
-    column = table[name]
-    if pa.types.is_floating(column.type):
-        whole = column.to_numpy()
-        bad = np.flatnonzero(~np.isfinite(whole) | (whole != np.floor(whole)))
-        if bad.size:
-            raise InputError(
-                f"row {bad[0] + 1}: {name} is {whole[bad[0]]}; ids are whole numbers or text"
-            )
-        column = pa.chunked_array([whole.astype(np.int64)])
-    if column.null_count:
-        row = int(np.flatnonzero(pc.is_null(column).to_numpy())[0])
-        raise InputError(f"row {row + 1}: {name} is missing; drop the row or fill it")
+    column = ids_of(table, name)
     if pa.types.is_integer(column.type):
         low, high = (int(v) for v in pc.min_max(column).as_py().values())
         if high - low < 4 * len(column) + 1_000_000:
             return _encode_dense(column, low, high)
-    elif not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        column = pc.cast(column, pa.string())
     encoded = pc.dictionary_encode(column).combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.chunk(0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import mmap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -13,10 +14,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from epicrec.data.columns import (
+    BadRow,
+    check_names,
     check_on,
+    check_rated,
     first_off,
+    fitting,
     optional,
     rating_values,
+    repeats,
     table_from_columns,
     table_from_frame,
 )
@@ -90,15 +96,14 @@ class Ratings:
 
         With `leave_out`, ratings off the scale that is given are left out and not refused.
         """
-        for name in ("user_id", "item_id"):
-            if name not in table.column_names:
-                raise InputError(
-                    f"there is no column {name!r}; found {', '.join(table.column_names)}. "
-                    "Rename the columns to user_id, item_id, rating, timestamp"
-                )
+        check_names(table.column_names)
+        if scale is not None:
+            check_rated(table.column_names)
         if table.num_rows == 0:
             raise InputError("there are no ratings; give at least one row")
-        values, found = rating_values(table, scale)
+        values, found = rating_values(table), scale
+        if scale is None and "rating" in table.column_names:
+            found = fitting(values)[0]
         if scale is not None and not leave_out:
             check_on(scale, values)
         user_ids, users = encode(table, "user_id")
@@ -113,12 +118,8 @@ class Ratings:
         repeated = np.flatnonzero((items[1:] == items[:-1]) & (users[1:] == users[:-1]))
         if repeated.size:
             at = repeated[:1] + np.arange(2)
-            first, second = (at if order is None else order[at]) + 1
-            raise InputError(
-                f"row {second} repeats row {first}: user {user_ids[users[at[0]]]!s} and item "
-                f"{item_ids[items[at[0]]]!s} appear {repeated.size + 1:,} times or more in all; "
-                "keep one rating for each user and item"
-            )
+            first, second = at if order is None else order[at]
+            raise BadRow(repeats(user_ids[users[at[0]]], item_ids[items[at[0]]]), second, first)
         indptr = np.searchsorted(users, np.arange(len(user_ids) + 1, dtype=np.int32))
         ratings = cls(
             user_ids, item_ids, indptr, items, values, found, timestamps, probe,
@@ -209,6 +210,36 @@ class Ratings:
             probe=None,
         )
 
+    def between(self, first: int, last: int) -> Self:
+        """The users from one position to before another, over the same memory."""
+        start, stop = int(self.indptr[first]), int(self.indptr[last])
+        return replace(
+            self,
+            user_ids=self.user_ids[first:last],
+            indptr=self.indptr[first : last + 1] - start,
+            items=self.items[start:stop],
+            values=self.values[start:stop],
+            timestamps=None if self.timestamps is None else self.timestamps[start:stop],
+            probe=None if self.probe is None else self.probe[start:stop],
+        )
+
+    def blocks(self, ratings: int) -> Iterator[Self]:
+        """Consecutive users with at most so many ratings, or one user, over the same memory; what
+        was read of mapped columns is given back after each."""
+        first = 0
+        while first < self.n_users:
+            most = int(self.indptr[first]) + ratings
+            last = max(int(np.searchsorted(self.indptr, most, "right")) - 1, first + 1)
+            yield self.between(first, last)
+            for column in self._columns().values():
+                _let_go(column)
+            first = last
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the ratings are on the disk, and read where they are used."""
+        return isinstance(self.items, np.memmap)
+
     def positions(self, user_ids: Sequence[Any] | Array) -> npt.NDArray[np.int64]:
         """Where these users stand in `user_ids`; -1 for the unknown."""
         return find(self.user_ids, user_ids)
@@ -272,16 +303,7 @@ class Ratings:
         folder.mkdir(parents=True, exist_ok=True)
         for name, column in self._columns().items():
             np.save(folder / f"{name}.npy", column, allow_pickle=False)
-        (folder / "ratings.json").write_text(
-            json.dumps(
-                {
-                    "scale": self.scale and asdict(self.scale),
-                    "columns": [*self._columns()],
-                    "items_given": self.items_given,
-                    "scale_given": self.scale_given,
-                }
-            )
-        )
+        describe_columns(folder, [*self._columns()], self.scale, self.items_given, self.scale_given)
 
     @classmethod
     def open(cls, folder: str | Path) -> Self:
@@ -306,6 +328,26 @@ class Ratings:
             "probe": self.probe,
         }
         return {name: column for name, column in named.items() if column is not None}
+
+
+def describe_columns(
+    folder: Path, names: list[str], scale: Scale | None, items_given: bool, scale_given: bool
+) -> None:
+    """Say beside the columns in a folder what they are, for `Ratings.open`."""
+    meta = {
+        "scale": scale and asdict(scale),
+        "columns": names,
+        "items_given": items_given,
+        "scale_given": scale_given,
+    }
+    (folder / "ratings.json").write_text(json.dumps(meta))
+
+
+def _let_go(column: Array) -> None:
+    """Give back the memory that a mapped column was read into; the next look reads it again."""
+    mapped = getattr(column, "_mmap", None)
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _canonical_order(users: Array, items: Array) -> npt.NDArray[np.int64] | None:

@@ -1,0 +1,287 @@
+"""Stream: ratings from files of any size into columns on the disk, in memory that does not grow.
+
+The rows are read once and put aside as records of codes; then every id has its position, and the
+records are dealt into buckets of consecutive users, each of which is sorted by itself and written.
+So a row is read and written three times, whatever the order of the file, and sorting costs
+n log m for n rows in buckets of m. In memory are one block or bucket, the ids, and a few bytes for
+each of these.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from epicrec.data.columns import (
+    BadRow,
+    check_rated,
+    fitting,
+    ids_of,
+    optional,
+    rating_values,
+    repeats,
+)
+from epicrec.data.ids import find
+from epicrec.data.ratings import Ratings, describe_columns
+from epicrec.data.scale import KNOWN_SCALES, Scale
+from epicrec.data.source import Source
+from epicrec.data.vocabulary import Vocabulary
+from epicrec.errors import InputError
+from epicrec.files import refused
+from epicrec.progress import report
+
+Array = npt.NDArray[Any]
+Codes = npt.NDArray[np.int32]
+Integers = npt.NDArray[np.int64]
+
+_AT_ONCE = 1 << 19
+ROWS = 1 << 21
+"""Rows of a bucket, at most, unless one user has more."""
+MOST_BUCKETS = 256
+"""Buckets are files that are open at once; with more rows than these take, buckets are larger."""
+
+
+@dataclass(frozen=True)
+class _Aside:
+    """What was read: records of codes in the order of the rows, and what the codes stand for."""
+
+    path: Path
+    record: np.dtype[Any]
+    users: Vocabulary
+    items: Vocabulary
+    counts: Integers
+    """The rows of each user, by code."""
+    scale: Scale | None
+
+    def blocks(self) -> Iterator[Array]:
+        with self.path.open("rb") as file:
+            while len(block := np.fromfile(file, self.record, _AT_ONCE)):
+                yield block
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Where users and items stand in the end, by code."""
+
+    user_ids: Array
+    users: Codes
+    item_ids: Array
+    items: Codes
+    """Items that are not listed stand behind those that are."""
+    counts: Integers
+    """The rows of each user, in order."""
+
+    @classmethod
+    def of(cls, aside: _Aside, listed: Array | None) -> _Order:
+        user_ids, users = aside.users.in_order()
+        counts = np.empty(len(user_ids), np.int64)
+        counts[users] = aside.counts
+        found, items = aside.items.in_order()
+        if listed is not None:
+            at = find(listed, found)
+            behind = len(listed) + np.arange(len(found))
+            items = np.where(at >= 0, at, behind).astype(np.int32)[items]
+        return cls(user_ids, users, found if listed is None else listed, items, counts)
+
+
+def into_columns(
+    source: Source,
+    folder: Path,
+    *,
+    items: Array | None = None,
+    scale: Scale | None = None,
+    rows: int = ROWS,
+) -> tuple[Ratings, int]:
+    """Ratings mapped from columns in the folder, and how many rows were left out because their
+    items are not listed or their values off the scale: as `load_dataset` has them, to the last bit.
+
+    The folder has all the columns in the end, or what it had before.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix=".ratings-", dir=folder) as unfinished:
+            place, columns = Path(unfinished), Path(unfinished, "columns")
+            columns.mkdir()
+            aside = source.through(lambda blocks: _put_aside(blocks, place / "rows", scale))
+            order = _Order.of(aside, items)
+            indptr = _write(aside, order, place, scale, rows)
+            whole = {"user_ids": order.user_ids, "item_ids": order.item_ids, "indptr": indptr}
+            for name, column in whole.items():
+                np.save(columns / f"{name}.npy", column, allow_pickle=False)
+            names = [*whole, *_columns(aside.record)]
+            describe_columns(columns, names, aside.scale, items is not None, scale is not None)
+            for path in sorted(columns.iterdir(), key=lambda path: path.suffix == ".json"):
+                os.replace(path, folder / path.name)
+    except BadRow as bad:
+        raise InputError(bad.said(source.place)) from bad
+    except OSError as error:
+        raise refused(folder, error) from error
+    return Ratings.open(folder), int(order.counts.sum() - indptr[-1])
+
+
+def _put_aside(blocks: Iterator[pa.Table], path: Path, scale: Scale | None) -> _Aside:
+    """The rows as records of codes, checked one by one."""
+    users, items = Vocabulary("user_id"), Vocabulary("item_id")
+    counts = np.zeros(0, np.int64)
+    scales: tuple[Scale, ...] = KNOWN_SCALES
+    record, row, rated = _record([]), 0, False
+    with path.open("wb") as file:
+        for block in blocks:
+            if row == 0:
+                record, rated = _record(block.column_names), "rating" in block.column_names
+                if scale is not None:
+                    check_rated(block.column_names)
+            records = np.empty(len(block), record)
+            records["value"] = values = rating_values(block, row)
+            if rated and scale is None:
+                scales = fitting(values, scales, row)
+            records["user"] = users.codes(ids_of(block, "user_id", row))
+            records["item"] = items.codes(ids_of(block, "item_id", row))
+            for name in ("timestamp", "probe"):
+                if name in block.column_names:
+                    records[name] = optional(block, name, record[name], row)
+            if len(users) > len(counts):
+                counts = np.concatenate([counts, np.zeros(len(users), np.int64)])
+            _count(records["user"], counts)
+            records.tofile(file)
+            row += len(block)
+    if row == 0:
+        raise InputError("there are no ratings; give at least one row")
+    found = scales[0] if rated and scale is None else scale
+    return _Aside(path, record, users, items, counts[: len(users)], found)
+
+
+def _record(names: list[str]) -> np.dtype[Any]:
+    fields: list[Any] = [("user", "<i4"), ("item", "<i4"), ("value", "<f4")]
+    fields += [("timestamp", "<i8")] if "timestamp" in names else []
+    fields += [("probe", "?")] if "probe" in names else []
+    return np.dtype(fields)
+
+
+def _columns(record: np.dtype[Any]) -> dict[str, str]:
+    """The columns of `Ratings` that a record has, with its own names of them."""
+    columns = {"items": "item", "values": "value", "timestamps": "timestamp", "probe": "probe"}
+    return {name: field for name, field in columns.items() if field in (record.names or ())}
+
+
+def _write(aside: _Aside, order: _Order, place: Path, scale: Scale | None, rows: int) -> Integers:
+    """Write the columns, bucket after bucket, and tell where each user's ratings begin."""
+    edges = _edges(order.counts, rows)
+    kept = np.empty(len(order.user_ids), np.int64)
+    with ExitStack() as files:
+        columns = {
+            field: files.enter_context(
+                _Column(place / "columns" / f"{name}.npy", aside.record[field])
+            )
+            for name, field in _columns(aside.record).items()
+        }
+        for at, bucket in enumerate(_dealt(aside, order, edges, place)):
+            first, last = edges[at], edges[at + 1]
+            records = _sorted(np.fromfile(bucket, aside.record), aside, order)
+            bucket.unlink()
+            keep = records["item"] < len(order.item_ids)
+            if scale is not None:
+                keep &= scale.holds(records["value"])
+            records = records if keep.all() else records[keep]
+            kept[first:last] = np.bincount(records["user"] - first, minlength=last - first)
+            for field, column in columns.items():
+                column.append(records[field])
+            report("sorting ratings", at + 1, len(edges) - 1)
+    return np.concatenate([[0], np.cumsum(kept)])
+
+
+def _edges(counts: Integers, rows: int) -> list[int]:
+    """Where buckets of consecutive users begin, each with at most so many rows, or one user."""
+    behind = np.cumsum(counts)
+    most = max(rows, int(behind[-1]) // MOST_BUCKETS)
+    edges = [0]
+    while edges[-1] < len(counts):
+        before = int(behind[edges[-1] - 1]) if edges[-1] else 0
+        edges.append(max(int(np.searchsorted(behind, before + most, "right")), edges[-1] + 1))
+    return edges
+
+
+def _dealt(aside: _Aside, order: _Order, edges: list[int], place: Path) -> list[Path]:
+    """The rows in buckets, with positions for codes; in a bucket they keep their order."""
+    paths = [place / f"bucket-{at}" for at in range(len(edges) - 1)]
+    bucket_of = np.repeat(np.arange(len(paths), dtype=np.int16), np.diff(edges))
+    done = 0
+    with ExitStack() as opened:
+        files = [opened.enter_context(path.open("wb", buffering=0)) for path in paths]
+        for block in aside.blocks():
+            block["user"] = order.users[block["user"]]
+            block["item"] = order.items[block["item"]]
+            buckets = bucket_of[block["user"]]
+            block = block[np.argsort(buckets, kind="stable")]
+            cuts = np.concatenate([[0], np.cumsum(np.bincount(buckets, minlength=len(paths)))])
+            for at in np.flatnonzero(np.diff(cuts)):
+                files[at].write(block[cuts[at] : cuts[at + 1]].tobytes())
+            done += len(block)
+            report("dealing ratings", done, int(order.counts.sum()))
+    return paths
+
+
+def _sorted(records: Array, aside: _Aside, order: _Order) -> Array:
+    """A bucket by user and item, no pair of them twice."""
+    width = int(order.items.max()) + 1
+    keys = (records["user"] - records["user"].min()).astype(np.int64) * width + records["item"]
+    if not (keys[1:] > keys[:-1]).all():
+        by_key = np.argsort(keys, kind="stable")
+        records, keys = records[by_key], keys[by_key]
+        repeated = np.flatnonzero(keys[1:] == keys[:-1])
+        if repeated.size:
+            raise _repeated(records[repeated[0]], aside, order)
+    return records
+
+
+def _repeated(record: Any, aside: _Aside, order: _Order) -> BadRow:
+    """The first two rows of this user and item, looked for in what was put aside."""
+    user = int(np.flatnonzero(order.users == record["user"])[0])
+    item = int(np.flatnonzero(order.items == record["item"])[0])
+    rows: list[int] = []
+    before = 0
+    for block in aside.blocks():
+        here = np.flatnonzero((block["user"] == user) & (block["item"] == item))
+        rows += (before + here).tolist()
+        before += len(block)
+    ids, at = aside.items.in_order()
+    return BadRow(repeats(order.user_ids[record["user"]], ids[at[item]]), rows[1], rows[0])
+
+
+class _Column:
+    """An `.npy` file that grows: its header has room for any length and is written last."""
+
+    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
+        self._file, self._dtype, self._length = path.open("wb"), dtype, 0
+        self._write_header()
+
+    def _write_header(self) -> None:
+        self._file.seek(0)
+        what = {"descr": self._dtype.str, "fortran_order": False, "shape": (self._length,)}
+        np.lib.format.write_array_header_1_0(self._file, what)
+
+    def append(self, values: Array) -> None:
+        self._file.write(values.tobytes())
+        self._length += len(values)
+
+    def __enter__(self) -> _Column:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write_header()
+        self._file.close()
+
+
+@numba.njit(cache=True, nogil=True)
+def _count(users: Codes, counts: Integers) -> None:
+    for user in users:
+        counts[user] += 1
