@@ -56,7 +56,7 @@ rows = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     rows=rows,
     kind=st.sampled_from(KINDS),
@@ -224,7 +224,8 @@ def test_memory_holds_a_block_and_a_bucket_whatever_the_size(tmp_path, monkeypat
         table = pa.table(
             {"user_id": user, "item_id": np.arange(rows) // 97, "rating": user % 5 + 1.0}
         )
-        at = write(table, tmp_path, "parquet")
+        at = tmp_path / "ratings.parquet"
+        pa_parquet.write_table(table, at, row_group_size=1 << 12)
         out = tmp_path / f"{rows}"
         out.mkdir()
         stream.into_columns(Source(at), out, rows=1 << 12)  # compiled
