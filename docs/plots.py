@@ -1,7 +1,8 @@
-"""Draw the README's plots from the tables of the pages: no figure is typed here.
+"""Draw the plots of the README and of the methods' pages from their tables: no figure is typed.
 
-accuracy.svg from covariance.md and, for what others report, papers.md; categories.svg from
-epicrec.md. Each drawing holds a digest of what it shows; with --check these are compared.
+accuracy.svg from covariance.md and, for what others report, papers.md; categories.svg, lists.svg,
+alteregos.svg and ratings.svg from the pages of EpicRec, private lists, D2P and Yang et al. Each
+drawing holds a digest of what it shows; with --check these are compared.
 """
 
 from __future__ import annotations
@@ -76,6 +77,56 @@ def categories() -> list[Row]:
     ]
 
 
+def lists() -> list[Row]:
+    """nDCG of lists over ε, a whole person hidden, as the page of private lists has it."""
+    head, rows = table("histories.md", "data", "ε = 0.3")
+    return [
+        {"data": row[0], "ε": e, "nDCG@10": found, "what": what}
+        for row in rows
+        if row[0] in ("ml-1m", "ml-100k", "ml-latest-small-2016", "films")
+        for what, part in (("with taste", 1), ("popularity alone", 2))
+        for e, found in _over(head[1:], [_of_two(cell, part) for cell in row[1:]])
+    ]
+
+
+def _of_two(cell: str, part: int) -> str:
+    """The figure, or the one in brackets after it."""
+    found = re.fullmatch(r"([\d.]+) \(([\d.]+)\)", cell)
+    return found[part] if found else ""
+
+
+def alteregos() -> list[Row]:
+    """F1 of lists over ε, as D2P's page has it."""
+    head, rows = table("d2p.md", "ε", "1", "2")
+    names = {
+        "d2p-svd": "corrected, settings chosen for ε",
+        "d2p-svd, paper's p and λ (floor for ε), corrected": "corrected, the paper's p and λ",
+        "d2p-svd, not corrected": "not corrected",
+    }
+    return [
+        {"way": names[row[0]], "ε": e, "F1@10": found}
+        for row in rows
+        if row[0] in names
+        for e, found in _over(head[1:], [cell.strip("*") for cell in row[1:]])
+    ]
+
+
+def ratings() -> list[Row]:
+    """MAE over ε, as the page of Yang et al. has it."""
+    head, rows = table("yang.md", "", "ε = 0.5")
+    names = {
+        "DPM-Pcc (broken)": "DPM-Pcc, whose proof does not hold",
+        "DPI-Pcc": "DPI-Pcc",
+        "**default** (`pcc`, `cos`)": "private-bias",
+    }
+    return [
+        {"way": names[row[0]], "ε": e, "MAE": found}
+        for row in rows
+        if row[0] in names
+        for e, found in _over(head[1:], [cell.strip("*").partition(" / ")[0] for cell in row[1:]])
+    ]
+
+
 def _over(head: list[str], cells: list[str]) -> Iterator[tuple[float, float]]:
     """ε and figure, where a cell is a plain one."""
     for name, cell in zip(head, cells, strict=True):
@@ -135,29 +186,63 @@ def _epsilon(low: float, high: float) -> alt.X:
     return alt.X(
         "ε:Q",
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
-        axis=alt.Axis(values=[0.05, 0.1, 0.3, 1, 3, 10]),
+        axis=alt.Axis(values=[0.05, 0.1, 0.3, 1, 3, 10, 20]),
         title="ε (smaller is more private)",
     )
 
 
 def category_plot() -> alt.LayerChart:
     ways = ["EpicRec here", "EpicRec as published", "grouping and smoothing"]
-    base = alt.Chart(alt.Data(values=categories())).encode(
-        x=_epsilon(0.045, 1.1),
-        y=alt.Y(
-            "error:Q",
-            scale=alt.Scale(type="log", nice=False),
-            axis=alt.Axis(values=[3, 5, 10, 20, 40]),
-            title="mean error of a category's count",
-        ),
-        color=alt.Color("way:N", title=None, sort=ways, legend=alt.Legend(labelLimit=260)),
+    y = alt.Y(
+        "error:Q",
+        scale=alt.Scale(type="log", nice=False),
+        axis=alt.Axis(values=[3, 5, 10, 20, 40]),
+        title="mean error of a category's count",
     )
-    return (base.mark_line() + base.mark_point(filled=True, size=45)).properties(
-        width=420, height=240, title="What a release tells of categories, MovieLens-1M"
-    )
+    title = "What a release tells of categories, MovieLens-1M"
+    return _lines(categories(), _epsilon(0.045, 1.1), y, "way", title, sort=ways)
 
 
-PLOTS = {"accuracy.svg": accuracy_plot, "categories.svg": category_plot}
+def list_plot() -> alt.LayerChart:
+    y = alt.Y("nDCG@10:Q", title="nDCG@10 (larger is better)")
+    title = "Lists with a whole person hidden"
+    return _lines(lists(), _epsilon(0.27, 22), y, "data", title, dashed="what")
+
+
+def alterego_plot() -> alt.LayerChart:
+    y = alt.Y("F1@10:Q", title="F1@10 (larger is better)")
+    x = alt.X("ε:Q", title="ε (smaller is more private)")
+    return _lines(alteregos(), x, y, "way", "d2p-svd on ML-100K")
+
+
+def rating_plot() -> alt.LayerChart:
+    y = alt.Y("MAE:Q", scale=alt.Scale(zero=False), title="MAE (smaller is better)")
+    title = "Ratings of ml-latest-small-2016"
+    return _lines(ratings(), _epsilon(0.45, 5.5), y, "way", title)
+
+
+def _lines(
+    rows: list[Row], x: alt.X, y: alt.Y, by: str, title: str, *, sort: Any = None, dashed: str = ""
+) -> alt.LayerChart:
+    color = alt.Color(f"{by}:N", title=None, sort=sort, legend=alt.Legend(labelLimit=260))
+    base = alt.Chart(alt.Data(values=rows)).encode(x=x, y=y, color=color)
+    lines = base.mark_line()
+    if dashed:
+        stroke = alt.Legend(symbolType="stroke", symbolStrokeColor="#333")
+        lines = lines.encode(
+            strokeDash=alt.StrokeDash(f"{dashed}:N", title=None, sort=None, legend=stroke)
+        )
+    points = base.mark_point(filled=True, size=45)
+    return (lines + points).properties(width=420, height=240, title=title)
+
+
+PLOTS = {
+    "accuracy.svg": accuracy_plot,
+    "categories.svg": category_plot,
+    "lists.svg": list_plot,
+    "alteregos.svg": alterego_plot,
+    "ratings.svg": rating_plot,
+}
 
 
 def main() -> int:
