@@ -6,15 +6,14 @@ import pytest
 from epicrec.data import Catalogue, Dataset, Ratings, load_dataset
 from epicrec.errors import InputError
 from epicrec.evaluate import evaluate
+from epicrec.evaluate.release_lists import topn_cost
 from epicrec.evaluate.releases import (
     YELP_TOP_LEVEL,
     aggregates,
     experiment,
     keep_categories,
     mae_loss,
-    topn_cost,
 )
-from epicrec.papers.epicrec import reproduce
 from epicrec.perturb import D2P
 
 
@@ -83,8 +82,8 @@ def test_any_perturber_is_measured_by_name_or_as_it_is(small):
     given = evaluate(D2P(small.catalogue), small, protocol="aggregates", max_users=20)
     assert given.metrics["category_mae"] == by_name.metrics["category_mae"]
     with pytest.raises(InputError, match="takes no epsilon"):
-        evaluate(D2P(small.catalogue), small, protocol="topn", epsilon=1.0)
-    with pytest.raises(InputError, match="a perturber is measured by"):
+        evaluate(D2P(small.catalogue), small, protocol="release-topn", epsilon=1.0)
+    with pytest.raises(InputError, match="makes releases"):
         evaluate("s-epicrec", small)
     with pytest.raises(InputError, match="no method 'nothing'"):
         aggregates(small, method="nothing")
@@ -98,13 +97,13 @@ def test_kept_categories():
     assert len(YELP_TOP_LEVEL) == 21
 
 
-@pytest.mark.slow
-def test_reproduction_writes_tables_and_plots(tmp_path, monkeypatch):
-    monkeypatch.setattr("epicrec.papers.epicrec.available", dict)
-    tables = reproduce(tmp_path, quick=True)
-    assert json.loads((tmp_path / "epicrec.json").read_text())["figure_4"] == tables["figure_4"]
-    np.testing.assert_allclose(tables["figure_4"]["ours"], tables["figure_4"]["paper"], atol=0.005)
-    assert {p.suffix for p in tmp_path.glob("epicrec-category-mae.*")} == {".svg", ".png"}
+def test_folds_hold_out_everything_once(small):
+    from epicrec.evaluate.releases import FOLDS, _without_fold
+
+    left = sum(_without_fold(small.ratings, fold, 3).item_counts for fold in range(FOLDS))
+    np.testing.assert_array_equal(left, (FOLDS - 1) * small.ratings.item_counts)
+    with pytest.raises(InputError, match="0 to 9"):
+        mae_loss(small, epsilon=1.0, fold=10, max_users=5)
 
 
 @pytest.mark.realdata

@@ -1,6 +1,5 @@
 """D2P's experiments: the protocol, the partitions, the audit with a mutant, the figures."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,10 @@ import pytest
 from epicrec.data import Catalogue, Dataset, Ratings, load_dataset
 from epicrec.errors import InputError
 from epicrec.evaluate.audits.d2p import D2P_MODELS
+from epicrec.evaluate.d2p_lists import jester, measure, trial
 from epicrec.models.alterego.users import D2PUserKNN
 from epicrec.models.bias import Popularity
-from epicrec.papers.d2p import reproduce
+from epicrec.papers import reproduce
 from epicrec.papers.d2p.figures import plot_budgets, plot_density, plot_sweeps
 from epicrec.papers.d2p.tables import (
     PAPER,
@@ -23,7 +23,6 @@ from epicrec.papers.d2p.tables import (
     partitions,
     sweep_table,
 )
-from epicrec.papers.d2p.trial import jester, measure, trial
 
 
 @pytest.fixture(scope="module")
@@ -121,14 +120,15 @@ def test_jester_needs_enough_users(viewers: Ratings) -> None:
 @pytest.mark.slow
 def test_reproduction_on_real_data(real_data: Any, tmp_path: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("EPICREC_DATA", str(real_data))
-    tables = reproduce(tmp_path, quick=True)["tables"]
-    assert json.loads((tmp_path / "d2p.json").read_text())["paper"] == "d2p"
-    chosen = tables["epsilon"][0]
+    parts = {
+        part["name"]: part["tables"] for part in reproduce("d2p", tmp_path, quick=True)["parts"]
+    }
+    chosen = parts["d2p-epsilon"]["the paper's settings"][0]
     assert chosen["least_group"] == 1
     assert chosen["equation_12"] == pytest.approx(6.68, abs=0.01)
-    plain, private = tables["coverage"]
+    plain, private = parts["d2p-coverage"]["catalogue coverage"]
     assert private["coverage@1"] > PAPER["coverage_ratio"] * plain["coverage@1"]
-    named = {row["method"]: row["f1@10"] for row in tables["budgets"]}
+    named = {row["method"]: row["f1@10"] for row in parts["d2p-budgets"]["quality by ε"]}
     for method in D2P_MODELS:
         assert named[f"{method}, corrected"] > 3 * named[f"{method}, not corrected"]
     ours, papers = (  # of one draw each: a single one may be off by a fifth
@@ -136,10 +136,9 @@ def test_reproduction_on_real_data(real_data: Any, tmp_path: Any, monkeypatch: A
         for how in ("corrected", "paper's p and λ, corrected")
     )
     assert ours >= papers
-    overhead = tables["overhead"][0]
-    assert overhead["ratio"].keys() == overhead["offline_ms"].keys()
-    assert overhead["recommend_ms"].keys() == D2P_MODELS.keys()
-    assert overhead["paper_ms"] == PAPER["overhead_ms"]["ml-100k"]
+    overhead = parts["d2p-overhead"]["milliseconds of one processor"][0]
+    assert overhead["paper_ms, offline"] == PAPER["overhead_ms"]["ml-100k"]["offline"]
+    assert all(f"recommend_ms, {name}" in overhead for name in D2P_MODELS)
 
 
 @pytest.mark.realdata

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from epicrec.evaluate import audit
 from epicrec.evaluate.four_blocks import evaluate_yang, reduced, yang_blocks
 from epicrec.models.after_dpi import ReleasedRatings
 from epicrec.models.private_bias import PrivateBias
-from epicrec.papers.yang import PAPER_SIZES, noise_table, reproduce
+from epicrec.papers.parts import Setting
+from epicrec.papers.yang import PAPER_SIZES, PARTS, errors_table, noise_table
 
 
 @pytest.fixture(scope="module")
@@ -129,14 +131,24 @@ def test_table_1_is_the_papers() -> None:
         assert row["noise"] == pytest.approx(row["paper"], abs=2e-3 * max(1, abs(row["paper"])))
 
 
-def test_reproduction_writes_tables_and_plots(watched: Dataset, tmp_path: Path) -> None:
-    result = reproduce(tmp_path, quick=True, datasets=[watched])
-    assert {row["method"] for row in result["errors"]} == {
+def test_reproduction_writes_tables_and_plots(
+    watched: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("epicrec.papers.yang.paper_datasets", lambda: [watched])
+    found = PARTS.parts[1].make(Setting(tmp_path, quick=True))
+    assert {row["method"] for row in found.tables["MAE and MSE"]} == {
         "non-private", "dpi", "dpi, debiased", "dpm", "sound default"
     }  # fmt: skip
-    assert {Path(p).suffix for p in result["plots"]} == {".svg", ".png"}
-    assert all(Path(p).stat().st_size > 5000 for p in result["plots"])
-    assert "<svg" in Path(result["plots"][0]).read_text()
+    assert {path.suffix for path in found.plots} == {".svg", ".png"}
+    assert all(path.stat().st_size > 5000 for path in found.plots)
+    assert "<svg" in found.plots[0].read_text()
+
+
+def test_no_value_of_the_paper_stands_beside_other_data(watched: Dataset) -> None:
+    rows = errors_table(watched, epsilons=(1.0,), seeds=1)
+    assert {row["paper_mae"] for row in rows} == {None}
+    stated = errors_table(replace(watched, name="ml-latest-small-2016"), epsilons=(1.0,), seeds=1)
+    assert {row["paper_mae"] for row in stated} == {None, 0.75, 1.0, 1.5}
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from epicrec._version import __version__
 from epicrec.cli import (  # noqa: F401  (they add commands)
     audit,
     collective,
+    compare,
     data,
     models,
     private,

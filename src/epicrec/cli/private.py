@@ -113,24 +113,41 @@ def _read_levels(path: Path) -> dict[str, str]:
 
 @app.command()
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="epicrec, mcsherry-mironov, d2p or yang.")],
-    folder: Annotated[Path, typer.Option("--out", help="Where tables and plots go.")] = Path("out"),
+    paper: Annotated[
+        str, typer.Argument(help="epicrec, mcsherry-mironov, d2p, yang, or all of them: all.")
+    ],
+    folder: Annotated[
+        Path, typer.Option("--output", "--out", "-o", help="Where the report and plots go.")
+    ] = Path("out"),
     quick: Annotated[bool, typer.Option("--quick", help="Less data, fewer settings.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run a paper's experiments: its tables and figures, the paper's values beside ours."""
+    """Make a paper's tables and figures again, the paper's values beside ours, as one report.
+
+    A part that is finished is kept in the folder: a run that was broken off goes on where it was.
+    """
     from epicrec.files import check_folder
     from epicrec.papers import reproduce as run
 
     check_folder(folder)
     with progress():
-        tables = run(paper, folder, quick=quick)
+        found = run(paper, folder, quick=quick)
 
     def plain() -> None:
-        for name, rows in tables.items():
-            if isinstance(rows, list) and rows and isinstance(rows[0], Mapping):
-                print_table(name.replace("_", " "), rows)
-            else:
-                out.print(f"{name}: {rows}")
+        for part in found["parts"]:
+            for name, rows in part["tables"].items():
+                print_table(f"{part['title']}: {name}", [_short(row, rows[0]) for row in rows])
+            if part["note"]:
+                out.print(part["note"], soft_wrap=True)
+        for one, figures in found["figures"].items():
+            for figure, where in figures.items():
+                if where.startswith("not here"):
+                    out.print(f"{one}, {figure}: {where}", soft_wrap=True)
+        out.print(f"wrote {' and '.join(found['report'])}", soft_wrap=True)
 
-    show(tables, as_json, plain)
+    show(found, as_json, plain)
+
+
+def _short(row: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:
+    """As the first row's columns; nothing where there is no value."""
+    return {name: "" if row.get(name) is None else row[name] for name in first}

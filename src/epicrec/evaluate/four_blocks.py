@@ -12,7 +12,7 @@ import numpy as np
 from epicrec.data import Dataset, Ratings
 from epicrec.errors import InputError
 from epicrec.evaluate.metrics import rating_metrics
-from epicrec.evaluate.protocols import Evaluation
+from epicrec.evaluate.protocols import Evaluation, check_predicts
 from epicrec.models import Recommender, make_model
 from epicrec.progress import report
 from epicrec.settings import given
@@ -101,6 +101,7 @@ def evaluate_yang(
         blocks = yang_blocks(dataset.ratings, seed=number, k=k, vertical=method.endswith("avg"))
         given_settings = given(delta=delta, unit=unit) | dict(settings or {})
         model = make_model(method, **{"epsilon": epsilon, "seed": number} | given_settings)
+        check_predicts(model, "yang")
         metrics, spent = _measure(model, blocks)
         found.append(metrics)
         for name in seconds:

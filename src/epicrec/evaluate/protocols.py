@@ -69,12 +69,23 @@ def evaluate_rating(
         raise InputError(
             "the protocol 'rating' needs ratings; use the protocol 'topn' for histories"
         )
+    check_predicts(model, "rating")
     start = time.perf_counter()
     model.fit(train, catalogue)
     fitted = time.perf_counter()
     predicted = model.predict(test, histories=model.released(train))["score"].to_numpy()
     seconds = {"fit": fitted - start, "predict": time.perf_counter() - fitted}
     return rating_metrics(predicted, test.values), seconds
+
+
+def check_predicts(model: Recommender, protocol: str) -> None:
+    """Refuse to call the scores of a model that only orders items ratings."""
+    if model.feedback != "explicit":
+        raise InputError(
+            f"{model.method} orders items by what was seen and predicts no ratings, so the "
+            f"protocol {protocol!r} has nothing to measure; use --protocol topn, or a method that "
+            "predicts ratings, such as svd or private-bias"
+        )
 
 
 def evaluate_topn(

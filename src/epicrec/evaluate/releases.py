@@ -1,4 +1,4 @@
-"""EpicRec's experiments: category totals, recommendation loss, and what a release costs in lists.
+"""EpicRec's experiments: category totals and recommendation loss, for any perturber.
 
 Every experiment divides the users at random into two halves. The first stands in for public
 knowledge: it gives the prior, and where a server needs other people's data, that data. The second
@@ -8,17 +8,16 @@ half releases and is measured. So no measured person contributes to what is trea
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from epicrec.data import Catalogue, Dataset, Ratings, Scale, split_per_user, split_random
+from epicrec.data import Catalogue, Dataset, Ratings, Scale
 from epicrec.errors import InputError
-from epicrec.evaluate.filters import Filter, als, binary, check_filter, completed, folded_in
-from epicrec.evaluate.metrics import list_metrics
+from epicrec.evaluate.filters import Filter, binary, check_filter, completed
 from epicrec.evaluate.protocols import Evaluation
 from epicrec.perturb import LEVELS, MEpicRec, Prior, SEpicRec, parse_levels
 from epicrec.perturb.contract import Perturber, Release
@@ -34,6 +33,8 @@ Floats = npt.NDArray[np.floating[Any]]
 
 EPICREC: dict[str, type[SEpicRec] | type[MEpicRec]] = {"s-epicrec": SEpicRec, "m-epicrec": MEpicRec}
 """The two mechanisms by the names of their methods."""
+
+FOLDS = 10
 
 YELP_TOP_LEVEL = frozenset(
     {
@@ -106,7 +107,7 @@ def aggregates(
     started = time.perf_counter()
     setting = experiment(dataset, seed=seed, max_users=max_users)
     chosen = given(epsilon=epsilon, as_published=as_published or None, calibration=calibration)
-    perturber = _perturber(setting, method, chosen | dict(settings or {}))
+    perturber = perturber_for(setting, method, chosen | dict(settings or {}))
     matrix = setting.catalogue.matrix.astype(np.int64)
     errors, sizes, promises, spent = [], [], [], []
     people = _people(setting, setting.people, perturber, seed, "categories")
@@ -130,7 +131,7 @@ def aggregates(
         "release_ms_median": 1000 * float(np.median(spent)),
         "people": len(sizes),
     }
-    return _evaluation(
+    return evaluation(
         setting, perturber, "aggregates", metrics, _costliest(promises), started,
         {"seed": seed, "max_users": max_users},
     )  # fmt: skip
@@ -157,21 +158,23 @@ def mae_loss(
     settings: Mapping[str, Any] | None = None,
     model: Filter = "als",
     max_users: int | None = 3000,
+    fold: int = 0,
     seed: int = 0,
 ) -> Evaluation:
     """The paper's MAE loss: Σ|Rec_p - GT| / Σ|Rec_r - GT| - 1.
 
-    GT is the 0/1 matrix of who has which item. A tenth of its ones, drawn at random, is held out;
-    the filter learns from the rest as it is (Rec_r) and from everybody's release of it (Rec_p).
-    `mae_loss` sums over all users and all items, as the formula has it; `mae_loss_unseen` leaves
-    out the ones that Rec_r was shown, which are memory and not recommendation.
+    GT is the 0/1 matrix of who has which item. A tenth of its ones, drawn at random, is held out
+    (the `fold`, 0 to 9, says which); the filter learns from the rest as it is (Rec_r) and from
+    everybody's release of it (Rec_p). `mae_loss` sums over all users and all items, as the formula
+    has it; `mae_loss_unseen` leaves out the ones that Rec_r was shown, which are memory and not
+    recommendation.
     """
     check_filter(model)
     started = time.perf_counter()
     setting = experiment(dataset, seed=seed, max_users=max_users)
     chosen = given(epsilon=epsilon, as_published=as_published or None, calibration=calibration)
-    perturber = _perturber(setting, method, chosen | dict(settings or {}))
-    train, _ = split_random(setting.people, 0.1, seed=seed)
+    perturber = perturber_for(setting, method, chosen | dict(settings or {}))
+    train = _without_fold(setting.people, fold, seed)
     released, promise = release_all(setting, perturber, train, seed)
     truth, shown = (binary(part).toarray() > 0 for part in (setting.people, train))
     error_raw, error_perturbed, error_popularity = (
@@ -194,10 +197,17 @@ def mae_loss(
     }
     if isinstance(perturber, MEpicRec):
         metrics |= _loss_by_level(setting, perturber, seed, error_perturbed, error_raw)
-    return _evaluation(
+    return evaluation(
         setting, perturber, "mae-loss", metrics, promise, started,
         {"seed": seed, "max_users": max_users, "model": model},
     )  # fmt: skip
+
+
+def _without_fold(people: Ratings, fold: int, seed: int) -> Ratings:
+    if not 0 <= fold < FOLDS:
+        raise InputError(f"the fold is a whole number from 0 to {FOLDS - 1}, not {fold}")
+    order = np.random.default_rng(seed).permutation(len(people))
+    return people.select(order % FOLDS != fold)
 
 
 def _loss_by_level(
@@ -238,91 +248,19 @@ def release_all(
     return released, _costliest(promises)
 
 
-# ---- what it costs in lists -----------------------------------------------------------------
-
-
-def topn_cost(
-    dataset: Dataset,
-    *,
-    method: str | Perturber = "s-epicrec",
-    epsilon: float | None = None,
-    as_published: bool = False,
-    settings: Mapping[str, Any] | None = None,
-    n: int = 10,
-    max_users: int | None = 2000,
-    seed: int = 0,
-) -> Evaluation:
-    """nDCG@n of lists made in six ways; a fifth of each history is held out to be found.
-
-    `true_sent`: the true history sent to a server trained on the others' true histories (ALS).
-    `device`: the same model published, and the ranking done on the device: the same lists, nothing
-    sent. `popularity`: the same list for all. `perturbed_sent`: the release instead of the history.
-    `everybody_perturbed`: a server that has seen only releases. `device_from_perturbed`: its item
-    model, ranked on the device with the true history. What was watched is never listed.
-    """
-    check_filter("als")
-    started = time.perf_counter()
-    setting = experiment(dataset, seed=seed, max_users=max_users)
-    chosen = given(epsilon=epsilon, as_published=as_published or None) | dict(settings or {})
-    perturber = _perturber(setting, method, chosen)
-    train, test = split_per_user(setting.people, 0.2, seed=seed)
-    released, promise = release_all(setting, perturber, train, seed)
-    trusted, wary = als(setting.others), als(released)
-    scores: dict[str, Callable[[slice], Floats]] = {
-        "popularity": lambda part: np.tile(
-            setting.others.item_counts.astype(float), (part.stop - part.start, 1)
-        ),
-        "true_sent": lambda part: folded_in(trusted, train, part),
-        "device": lambda part: folded_in(trusted, train, part),
-        "perturbed_sent": lambda part: folded_in(trusted, released, part),
-        "everybody_perturbed": lambda part: folded_in(wary, released, part),
-        "device_from_perturbed": lambda part: folded_in(wary, train, part),
-    }
-    lists = {name: _judged(train, test, score, n) for name, score in scores.items()}
-    metrics = {f"ndcg_{name}": found["ndcg"] for name, found in lists.items()}
-    metrics |= {f"recall_{name}": found["recall"] for name, found in lists.items()}
-    metrics["people"] = train.n_users
-    return _evaluation(
-        setting,
-        perturber,
-        "topn",
-        metrics,
-        promise,
-        started,
-        {"seed": seed, "max_users": max_users, "n": n},
-    )
-
-
-def _judged(
-    train: Ratings, test: Ratings, score: Callable[[slice], Floats], n: int
-) -> dict[str, float]:
-    best = []
-    for start in range(0, train.n_users, 500):
-        part = slice(start, min(start + 500, train.n_users))
-        values = np.asarray(score(part), dtype=np.float64)
-        values[binary(train)[part].nonzero()] = -np.inf
-        best.append(np.argsort(-values, axis=1, kind="stable")[:, :n])
-    items = np.concatenate(best)
-    users = np.repeat(np.arange(len(items)), n)
-    ranks = np.tile(np.arange(1, n + 1), len(items))
-    relevant = np.column_stack([test.users, test.items])
-    return list_metrics(users, items.ravel(), ranks, relevant, n, train.n_items)
-
-
-PROTOCOLS: dict[str, Callable[..., Evaluation]] = {
-    "aggregates": aggregates,
-    "mae-loss": mae_loss,
-    "topn": topn_cost,
-}
-
-
 # ---- shared ---------------------------------------------------------------------------------
 
 
-def _perturber(
+def perturber_for(
     setting: Experiment, method: str | Perturber, settings: Mapping[str, Any]
 ) -> Perturber:
     """The perturber over what is public here; one that is given has settings of its own."""
+    feedback = (method if isinstance(method, Perturber) else perturber_class(method)).feedback
+    if feedback == "explicit":
+        raise InputError(
+            "this perturber alters ratings, and here what is released is measured by which items "
+            "it holds; measure what can be learned from it (--protocol rating with dpi-svd)"
+        )
     if isinstance(method, Perturber):
         if settings:
             raise InputError(f"a perturber that is given takes no {', '.join(settings)}")
@@ -365,7 +303,7 @@ def _ratio(perturbed: Floats, raw: Floats) -> float:
     return float(perturbed.sum(dtype=np.float64) / raw.sum(dtype=np.float64))
 
 
-def _evaluation(
+def evaluation(
     setting: Experiment,
     perturber: Perturber,
     protocol: str,

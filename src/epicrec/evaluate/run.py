@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 from epicrec import registry
@@ -13,8 +14,15 @@ from epicrec.models import Recommender
 from epicrec.perturb.contract import Perturber
 from epicrec.settings import check, given, taken
 
-PROTOCOLS = ("rating", "topn", "aggregates", "mae-loss", "yang")
-_OF_RELEASES = ("aggregates", "mae-loss")
+_OF_RELEASES = {
+    "aggregates": "releases:aggregates",
+    "mae-loss": "releases:mae_loss",
+    "release-topn": "release_lists:topn_cost",
+}
+"""The protocols of perturbers, and the functions of `evaluate` that measure by them."""
+_BY_NAME = {"yang": "four_blocks:evaluate_yang", "d2p": "d2p_lists:evaluate_d2p"}
+"""The papers' protocols, which make several models of one method."""
+PROTOCOLS = ("rating", "topn", *_OF_RELEASES, *_BY_NAME)
 
 
 def evaluate(
@@ -34,11 +42,12 @@ def evaluate(
         raise InputError(f"there is no protocol {protocol!r}; choose from {', '.join(PROTOCOLS)}")
     dataset, options, own = as_dataset(data), given(**options), dict(settings or {})
     if _is_perturber(method, protocol):
-        from epicrec.evaluate.releases import PROTOCOLS as MEASURES
-
-        if protocol not in MEASURES:
-            raise InputError(f"a perturber is measured by {', '.join(MEASURES)}, not by {protocol}")
-        measure = MEASURES[protocol]
+        if protocol not in _OF_RELEASES:
+            raise InputError(
+                f"the protocol {protocol!r} is for models, and {method} makes releases; measure "
+                f"them by {', '.join(_OF_RELEASES)}"
+            )
+        measure = _measure(_OF_RELEASES[protocol])
         options |= {name: own.pop(name) for name in [*own] if name in taken(measure)}
         options = _checked(protocol, measure, options)
         return measure(dataset, method=method, settings=own, **options)
@@ -46,14 +55,17 @@ def evaluate(
         raise InputError(
             f"the protocol {protocol!r} is for perturbers such as s-epicrec, not for {method}"
         )
-    if protocol == "yang":
-        from epicrec.evaluate.four_blocks import evaluate_yang
-
+    if protocol in _BY_NAME:
         if not isinstance(method, str):
-            raise InputError("the protocol 'yang' makes one model a division; give a method's name")
-        options |= {name: own.pop(name) for name in ("seeds", "k") if name in own}
-        options = _checked(protocol, evaluate_yang, options)
-        return evaluate_yang(method, dataset, settings=own, **options)
+            raise InputError(
+                f"the protocol {protocol!r} makes one model a division; give a method's name"
+            )
+        measure = _measure(_BY_NAME[protocol])
+        options |= {
+            name: own.pop(name) for name in ("seeds", "k") if name in own and name in taken(measure)
+        }
+        options = _checked(protocol, measure, options)
+        return measure(method, dataset, settings=own, **options)
     assert not isinstance(method, Perturber)
     options = _checked(protocol, evaluate_model, options)
     return evaluate_model(method, dataset, protocol=protocol, settings=own, **options)
@@ -74,6 +86,12 @@ def _is_perturber(method: str | Recommender | Perturber, protocol: str) -> bool:
     if method not in registry.names(registry.PERTURBERS):
         return False
     return protocol in _OF_RELEASES or method not in registry.names(registry.MODELS)
+
+
+def _measure(place: str) -> Callable[..., Evaluation]:
+    module, _, name = place.partition(":")
+    found: Callable[..., Evaluation] = getattr(import_module(f"epicrec.evaluate.{module}"), name)
+    return found
 
 
 def _checked(protocol: str, measure: Any, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,8 @@ class CovarianceSVD(FactorModel):
     (ε, δ) by exact Gaussian composition (`noise="gaussian"`). `epsilon=None` is the same without
     noise.
 
-    `as_published=True` is the paper's recipe with its constants, its θ and ε instead.
+    `as_published=True` is the paper's recipe with its constants, its θ and ε instead;
+    `cleaned=False` is that without its section 4.6.
     """
 
     status = "proved"
@@ -54,6 +55,7 @@ class CovarianceSVD(FactorModel):
         factors: int | None = None,
         as_published: bool = False,
         theta: float | None = None,
+        cleaned: bool = True,
         seed: int | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -64,6 +66,7 @@ class CovarianceSVD(FactorModel):
         self.factors = factors
         self.as_published = as_published
         self.theta = theta
+        self.cleaned = cleaned
         self.seed = seed
 
     guarantee_: dict[str, Any]
@@ -110,6 +113,8 @@ class CovarianceSVD(FactorModel):
         check_budget(self.epsilon, self.delta, self.unit, self.noise)
         if self.theta is not None and not self.as_published:
             raise InputError("theta is the paper's parameter; it goes with as_published=True")
+        if not self.cleaned and not self.as_published:
+            raise InputError("cleaned=False is the paper's; it goes with as_published=True")
         if self.theta is not None and self.epsilon is not None:
             raise InputError("theta and epsilon say the same thing twice; give one of them")
         if self.as_published and self.feedback == "implicit":
@@ -136,6 +141,7 @@ class CovarianceKNN(CovarianceSVD):
         factors: int | None = None,
         as_published: bool = False,
         theta: float | None = None,
+        cleaned: bool = True,
         seed: int | None = None,
     ) -> None:
         super().__init__(
@@ -147,6 +153,7 @@ class CovarianceKNN(CovarianceSVD):
             factors=factors,
             as_published=as_published,
             theta=theta,
+            cleaned=cleaned,
             seed=seed,
         )
         self.k = k

@@ -25,6 +25,7 @@ from epicrec.privacy import (
     add_discrete_laplace,
     add_integer_gaussian,
     gaussian_guarantee,
+    gaussian_mu,
 )
 from epicrec.seeds import derived
 
@@ -79,6 +80,14 @@ def measurements(n_items: int, norm: int, unit: str) -> tuple[Measurement, ...]:
 def theta_of(epsilon: float, delta: float, norm: int) -> float:
     """θ from the paper's ε: ε = θ, or ε = θ·√(2 ln(2/δ_i)) with δ shared by six measurements."""
     return epsilon if norm == 1 else epsilon / sqrt(2 * log(2 * len(SHARES) / delta))
+
+
+def theta_worth(epsilon: float, delta: float, n_items: int) -> float:
+    """The θ whose Gaussian noise, for one rating, is worth (ε, δ) by exact composition: the paper's
+    own ε counts the same noise as more."""
+    planned = measurements(n_items, 2, "rating")
+    parts = [m.proved / m.stated * s for m, s in zip(planned, SHARES, strict=True)]
+    return gaussian_mu(epsilon, delta) / (sqrt(sum(part**2 for part in parts)) * (1 + 1e-11))
 
 
 def noise_scales(n_items: int, norm: int, unit: str, theta: float) -> list[float]:
@@ -168,7 +177,7 @@ def fit_published(model: Any, ratings: Ratings) -> tuple[dict[str, Any], Guarant
         whole = released(pair_sums(ratings, levels, norm, unit, which), which)
         return np.asarray(_half(whole, ones[which]), np.float32)
 
-    factors = _cleaned(half(4), half(5), item_counts)
+    factors = _cleaned(half(4), half(5), item_counts, clean=model.cleaned)
     star = scale.star
     columns = np.column_stack([np.full(n, sqrt(RIDGE / BETA_USER)), factors]) * star
     state = {
@@ -206,34 +215,37 @@ def _parts_of(one: float, sizes: Floats) -> npt.NDArray[np.int64]:
     return np.floor(one / sizes * (1 - 2**-50)).astype(np.int64)
 
 
-def _cleaned(cov: Half, weight: Half, counts: Floats) -> Floats:
+def _cleaned(cov: Half, weight: Half, counts: Floats, *, clean: bool) -> Floats:
     """Section 4.6: shrink to the average, scale by the counts, rank k, scale back; as factors.
+    Where it is not to be clean: averages as they are, of at least one rating, at rank k.
 
     Both matrices come as the half up to their diagonals, row after row; so does what is shrunk.
     """
     n = len(counts)
     diagonal = np.arange(n, dtype=np.int64) * (np.arange(n) + 3) // 2
-    root = np.sqrt(np.maximum(counts, 1.0))
-    own = _shrunk(cov[diagonal], weight[diagonal])
+    shrink, least = (SHRINK, 0.0) if clean else (0.0, 1.0)
+    root = np.sqrt(np.maximum(counts, 1.0)) if clean else np.ones(n)
+    own = _shrunk(cov[diagonal], weight[diagonal], shrink, least)
     off = [
         part.sum(dtype=np.float64) - part[diagonal].sum(dtype=np.float64) for part in (cov, weight)
     ]
     means = [total / max(len(cov) - n, 1) for total in off]
-    matrix = _scaled(cov, weight, means[0], max(means[1], 1e-9), root.astype(np.float32))
+    add, held = shrink * means[0], shrink * max(means[1], 1e-9)
+    matrix = _scaled(cov, weight, add, held, least, root.astype(np.float32))
     np.fill_diagonal(matrix, own * root**2)
     values, vectors = leading_eigenpairs(matrix, RANK)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0)) / root[:, None])
 
 
-def _shrunk(cov: Half, weight: Half) -> Floats:
+def _shrunk(cov: Half, weight: Half, shrink: float, least: float) -> Floats:
     mean_cov, mean_weight = cov.mean(dtype=np.float64), max(weight.mean(dtype=np.float64), 1e-9)
-    held = np.maximum(weight, 0) + SHRINK * mean_weight
-    return np.asarray((cov + SHRINK * mean_cov) / held, np.float64)
+    held = np.maximum(weight, least) + shrink * mean_weight
+    return np.asarray((cov + shrink * mean_cov) / held, np.float64)
 
 
 @numba.njit(cache=True, nogil=True)
 def _scaled(
-    cov: Half, weight: Half, mean_cov: float, mean_weight: float, root: Half
+    cov: Half, weight: Half, add: float, more: float, least: float, root: Half
 ) -> npt.NDArray[np.float32]:
     """The whole matrix, shrunk and scaled, but for its diagonal."""
     n = len(root)
@@ -243,8 +255,8 @@ def _scaled(
             for i in range(top, min(top + TILE, n)):
                 for j in range(left, min(left + TILE, i)):
                     at = i * (i + 1) // 2 + j
-                    held = max(weight[at], np.float32(0)) + SHRINK * mean_weight
-                    value = (cov[at] + SHRINK * mean_cov) / held * root[i] * root[j]
+                    held = max(weight[at], np.float32(least)) + more
+                    value = (cov[at] + add) / held * root[i] * root[j]
                     out[i, j] = value
                     out[j, i] = value
     return out

@@ -39,7 +39,7 @@ def plot_sweeps(rows: list[dict[str, Any]], folder: Path) -> list[Path]:
     return _save(chart, folder / "d2p-sweeps")
 
 
-def plot_budgets(rows: list[dict[str, Any]], paper: float, folder: Path) -> list[Path]:
+def plot_budgets(rows: list[dict[str, Any]], paper: float | None, folder: Path) -> list[Path]:
     """F1@10 over the honest ε, with and without the correction, beside popularity."""
     import altair as alt
 
@@ -51,10 +51,9 @@ def plot_budgets(rows: list[dict[str, Any]], paper: float, folder: Path) -> list
         for method, _, way in [row["method"].partition(", ")]
         if way in shown
     ]
-    levels = [
-        {"F1": rows[0]["f1@10"], "name": "popularity, not private"},
-        {"F1": paper, "name": "the paper, claimed at ε = 2.9"},
-    ]
+    levels = [{"F1": rows[0]["f1@10"], "name": "popularity, not private"}]
+    if paper is not None:
+        levels.append({"F1": paper, "name": "the paper, claimed at ε = 2.9"})
     rules = alt.Chart(alt.Data(values=levels)).mark_rule(color="gray").encode(y="F1:Q")
     labels = (
         alt.Chart(alt.Data(values=levels))

@@ -9,9 +9,11 @@ import numpy as np
 
 from epicrec.data import Dataset, Ratings
 from epicrec.evaluate.audits.d2p import D2P_MODELS
+from epicrec.evaluate.d2p_lists import SIZES, Trial, mean_of, measure, trial
+from epicrec.models.alterego.model import aligned
 from epicrec.models.alterego.users import D2PUserKNN
 from epicrec.models.bias import Popularity
-from epicrec.papers.d2p.trial import SIZES, Trial, mean_of, measure, trial
+from epicrec.perturb.d2p.groups import hiding_lambda
 from epicrec.perturb.d2p.rating_groups import average_cosine_distance, cosine_groups
 from epicrec.perturb.d2p.substitution import Channel
 from epicrec.progress import report
@@ -32,6 +34,8 @@ PAPER: dict[str, Any] = {
 P_STARS = (0.0, 0.25, 0.5, 0.75, 1.0)
 PS = (0.0, 0.1, 0.25, 0.5)
 LAMBDAS = (0.0, 0.5, 1.0, 2.0, 4.0, 6.5)
+MOST_USERS = 300
+"""Of so many users λ is chosen."""
 BUDGETS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 
@@ -62,7 +66,8 @@ def sweep_table(trials: list[Trial], *, quick: bool, draws: int) -> list[dict[st
 def drop_table(sweeps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """How far Pr@5 falls from p* = 1, in per cent and in points, beside the paper's per cent."""
     rows = []
-    for (data, method), paper in PAPER["drop"].items():
+    for data, method in dict.fromkeys((row["data"], row["method"]) for row in sweeps):
+        paper = PAPER["drop"].get((data, method))
         own = {
             row["p_star"]: row["precision@5"]
             for row in sweeps
@@ -107,6 +112,58 @@ def epsilon_table(trials: list[Trial]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def epsilon_curve(data: Trial) -> list[dict[str, Any]]:
+    """Figure 15: ε over p for several p*, with the paper's groups and with a floor."""
+    n = data.train.n_items
+    rows = []
+    for name, floor in (("groups as published", 1), (f"at least {n // 20} in a group", n // 20)):
+        groups = cosine_groups(data.train, 1.0, floor=floor)
+        rows += [
+            {
+                "data": data.name, "groups": name, "p": p, "p_star": star,
+                "least_group": int(groups.sizes.min()),
+                "equation_12": channel.published_epsilon, "exact": channel.epsilon,
+            }
+            for star in (0.0, 0.01, 0.1, 0.5)
+            for p in (0.1, 0.3, 0.5, 0.7, 0.9)
+            for channel in [Channel(groups, p, star)]
+        ]  # fmt: skip
+    return rows
+
+
+def hiding_table(data: Trial) -> list[dict[str, Any]]:
+    """Figures 13 and 14: over users the λ that hides their favourite category; and the average
+    distance of items, the paper's beside ours."""
+    chosen = PAPER["chosen"].get(data.name, {})
+    average = {
+        "data": data.name, "what": "average distance of items (Figure 14)",
+        "λ": average_cosine_distance(data.train), "paper": chosen.get("lam"),
+    }  # fmt: skip
+    if data.catalogue is None:
+        return [average]
+    catalogue = aligned(data.catalogue, data.train.item_ids)
+    counts = (data.train.csr() != 0).astype(np.int64) @ catalogue.matrix.astype(np.int64)
+    favourite = np.asarray(counts.todense()).argmax(axis=1)
+    each = np.array(
+        [
+            hiding_lambda(
+                catalogue, catalogue.categories[favourite[user]],
+                data.train.items[data.train.row(user)],
+            )
+            for user in range(min(MOST_USERS, data.train.n_users))
+        ]
+    )  # fmt: skip
+    shares = (("least", 0), ("quarter", 25), ("median", 50), ("three quarters", 75), ("most", 100))
+    return [
+        average,
+        *(
+            {"data": data.name, "what": f"{name} over users (Figure 13)",
+             "λ": float(np.percentile(each, at)), "paper": None}
+            for name, at in shares
+        ),
+    ]  # fmt: skip
 
 
 def coverage_table(data: Trial, *, draws: int) -> list[dict[str, Any]]:

@@ -1,0 +1,100 @@
+"""Parts: a paper's figures and tables one by one, each made by itself and kept when it is done."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from epicrec._version import __version__
+from epicrec.data import available
+from epicrec.files import write_whole
+from epicrec.progress import report
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where plots go, whether it is to be quick, and the seed of all that is drawn."""
+
+    folder: Path
+    quick: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a part found: tables by their names, plots, and what to know when reading them."""
+
+    tables: Mapping[str, Rows]
+    plots: Sequence[Path] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some figures and tables of a paper, and how they are made again."""
+
+    name: str
+    shows: tuple[str, ...]
+    """As the paper calls them; nothing where it has none of these."""
+    title: str
+    make: Callable[[Setting], Found]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """All of a paper: its parts, and what is not made again, with the reason."""
+
+    name: str
+    title: str
+    parts: tuple[Part, ...]
+    not_here: Mapping[str, str] = field(default_factory=dict)
+
+
+def make_parts(papers: Sequence[Paper], setting: Setting) -> Iterator[dict[str, Any]]:
+    """Each part's result as plain values: made now, or read where it was finished before.
+
+    A finished part is kept as `parts/NAME.json` and made again only where it was made otherwise:
+    by another version, in short, with another seed, or with other data at hand.
+    """
+    kept = setting.folder / "parts"
+    kept.mkdir(parents=True, exist_ok=True)
+    key = {
+        "version": __version__, "quick": setting.quick, "seed": setting.seed,
+        "data": sorted(available()),
+    }  # fmt: skip
+    wanted = [(paper, part) for paper in papers for part in paper.parts]
+    for done, (paper, part) in enumerate(wanted):
+        report("figures and tables", done, len(wanted))
+        path = kept / f"{part.name}.json"
+        found = _finished(path, key)
+        if found is None:
+            started = time.perf_counter()
+            made = part.make(setting)
+            found = {
+                "key": key, "name": part.name, "paper": paper.name, "shows": list(part.shows),
+                "title": part.title, "note": made.note, "tables": dict(made.tables),
+                "plots": [plot.name for plot in made.plots],
+                "seconds": round(time.perf_counter() - started, 1),
+            }  # fmt: skip
+            text = json.dumps(found, indent=1, ensure_ascii=False).encode()
+            _keep(path, text)
+        yield found
+    report("figures and tables", len(wanted), len(wanted))
+
+
+def _keep(path: Path, text: bytes) -> None:
+    write_whole(path, lambda file: file.write(text))
+
+
+def _finished(path: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if found.get("key") == key else None
