@@ -38,7 +38,9 @@ def audit(
     everything: Annotated[
         bool, typer.Option("--all", help="Every method, the device and the server, as a table.")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="With --all: two minutes of it.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="With --all: a few minutes of it.")
+    ] = False,
     plot: Annotated[
         Path | None, typer.Option(help="With --all: claim against found, as .svg or .png.")
     ] = None,

@@ -48,8 +48,9 @@ def audit_epsilon(
     An output is one number; reduce a larger one to the number that best tells the inputs apart.
     (ε, δ)-DP gives P_a(S) ≤ e^ε P_b(S) + δ for every event S, both ways round. The event and the
     way round are chosen on the first half of the runs: up to or from a threshold, or the values
-    where one input's outputs are most in excess. That one event is then tested on the second half
-    with Clopper-Pearson bounds, so no correction for having searched is needed.
+    where one input's outputs are most in excess (which, by a quarter of the runs, and how many of
+    them, by the next). That one event is then tested on the second half with Clopper-Pearson
+    bounds, so no correction for having searched is needed.
     """
     if not 0 <= delta < 1 or not 0 < confidence < 1:
         raise InputError("delta must be in [0, 1) and confidence in (0, 1)")
@@ -57,19 +58,23 @@ def audit_epsilon(
     runs = min(a.size, b.size)
     half = runs // 2
     edges = _edges(np.concatenate([a[:half], b[:half]]))
-    first = [_cells(x[:half], edges) for x in (a, b)]
+    quarter = half // 2
+    sorting = [_cells(x[:quarter], edges) for x in (a, b)]
+    rest = [_cells(x[quarter:half], edges) for x in (a, b)]
+    whole = [one + other for one, other in zip(sorting, rest, strict=True)]
     second = [_cells(x[half:runs], edges) for x in (a, b)]
 
     best, chosen = -np.inf, (0, np.zeros(edges.size, dtype=bool))
     forward = np.arange(edges.size)
     strict = 1 - (1 - confidence) / 1000  # luck in a small event must not win the choice
     for way in (0, 1):
-        more, less = first[way], first[1 - way]
-        excess = np.argsort(-(more + _PRIOR) / (less + _PRIOR), kind="stable")
-        for order in (forward, forward[::-1], excess):
-            bounds = _lower_bounds(
-                np.cumsum(more[order]), np.cumsum(less[order]), half, delta, strict
-            )
+        excess = np.argsort(-(sorting[way] + _PRIOR) / (sorting[1 - way] + _PRIOR), kind="stable")
+        # cells in order by their luck are not judged by the same luck
+        for order, seen, number in (
+            (forward, whole, half), (forward[::-1], whole, half), (excess, rest, half - quarter),
+        ):  # fmt: skip
+            more, less = seen[way][order], seen[1 - way][order]
+            bounds = _lower_bounds(np.cumsum(more), np.cumsum(less), number, delta, strict)
             size = int(np.argmax(bounds))
             if bounds[size] > best:
                 best = bounds[size]

@@ -99,7 +99,7 @@ def covariance_games(model: CovarianceSVD) -> list[Game]:
     """Item effects alone and, where a crowd makes it worth its noise, the covariance as well."""
     alone = _neighbours(model, Worlds((0, 0), (0, 0), 2000, 1, 3))
     # the loss of a whole user lies in several numbers, whose Laplace noise seldom points one way
-    rounds = 400_000 if model.unit == "user" and model.noise == "laplace" else 100_000
+    rounds = 1_000_000 if model.unit == "user" and model.noise == "laplace" else 100_000
     games = [
         _game(model, alone, rounds, partial(_likelihoods, model)),
         _game(model, alone, 16_000, _fisher),
@@ -151,25 +151,29 @@ def _fisher(worlds: Worlds, released: Any) -> Floats:
 
 def _likelihoods(model: CovarianceSVD, worlds: Worlds, released: Any) -> Floats:
     """For each group the logarithm of how much likelier its released numbers are with the victim:
-    by Neyman and Pearson, nothing tells the worlds apart better. The noise's size is read off."""
-    found = np.zeros(worlds.groups)
+    by Neyman and Pearson, nothing tells the worlds apart better. The noise's size is read off.
+
+    With Laplace noise alone, as a part of the most it can be: where all noise points away is one
+    event in every fit, though what was read off differs."""
+    found, most = np.zeros(worlds.groups), np.zeros(worlds.groups)
     gaussian_only = _claim(model).mu is not None
+    all_laplace = all(_has_laplace(statistic) for statistic, _ in released)
     for statistic, total in released:
         laplace = _has_laplace(statistic)
         if laplace and gaussian_only:
             continue
-        found += sum(
-            _likelier(moved, off, laplace) for moved, off in _moved(worlds, [(statistic, total)])
-        )
-    return found
-
-
-def _likelier(moved: Floats, off: Floats, laplace: bool) -> Floats:
-    if laplace:
-        scale = np.abs(off).mean() + 1e-9
-        nearer = np.abs(off + moved / 2) - np.abs(off - moved / 2)
-        return np.asarray((nearer / scale).sum(axis=1))
-    return np.asarray((moved * off).sum(axis=1) / (np.mean(off**2) + 1e-9))
+        kinds = [*_moved(worlds, [(statistic, total)])]
+        if not kinds:  # it has no numbers about one group alone
+            continue
+        moved, off = (np.concatenate(numbers, axis=1) for numbers in zip(*kinds, strict=True))
+        if laplace:
+            scale = np.abs(off).mean() + 1e-9
+            nearer = np.abs(off + moved / 2) - np.abs(off - moved / 2)
+            found += (nearer / scale).sum(axis=1)
+            most += (np.abs(moved) / scale).sum(axis=1)
+        else:
+            found += (moved * off).sum(axis=1) / (np.mean(off**2) + 1e-9)
+    return found / np.where(most > 0, most, 1.0) if all_laplace else found
 
 
 def _has_laplace(statistic: Any) -> bool:
