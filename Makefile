@@ -65,6 +65,7 @@ bench: $(VENV)/.dev  ## speed beside peers, as ratios in one run
 system: $(VENV)/bin/python
 	@missing=; \
 	for p in chromium firefox-esr npm; do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
+	command -v java >/dev/null || missing="$$missing default-jre-headless"; \
 	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$$missing postgresql"; \
 	[ -z "$$missing" ] || { [ "$$(id -u)" = 0 ] && apt-get -qq update && \
 	  DEBIAN_FRONTEND=noninteractive apt-get -qqy install $$missing; } >/dev/null 2>&1 || \

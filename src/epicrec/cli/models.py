@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,15 +12,19 @@ import typer
 from epicrec.cli.app import app
 from epicrec.cli.output import (
     AsPublished,
+    Checkpoint,
     Data,
     Delta,
+    EngineOption,
     Epsilon,
     FeedbackOption,
     ItemsOption,
     Json,
+    Master,
     ScaleOption,
     Set,
     Unit,
+    check_engine,
     err,
     load_data,
     load_items,
@@ -150,6 +155,9 @@ def fit(
     settings: Set = None,
     items: ItemsOption = None,
     scale: ScaleOption = None,
+    engine: EngineOption = "local",
+    master: Master = None,
+    checkpoint: Checkpoint = None,
     as_json: Json = False,
 ) -> None:
     """Fit a method on a whole data set and save the model.
@@ -159,9 +167,11 @@ def fit(
     """
     from epicrec.files import check_output
     from epicrec.models import make_model
+    from epicrec.models.checkpoint import kept_in
     from epicrec.settings import given
 
     check_output(model)
+    check_engine(engine, master)
     options = given(
         epsilon=epsilon, delta=delta, unit=unit, feedback=feedback,
         as_published=as_published or None,
@@ -169,10 +179,11 @@ def fit(
     with progress():
         recommender = make_model(method, **options | read_settings(settings))
         _check_public(recommender, data, items, read_scale(scale), context.ensure_object(list))
-        rated = recommender.feedback == "explicit"
-        learned_from = load_data(data, scale, items, rated=rated)
-        fitted = recommender.fit(learned_from.ratings, learned_from.catalogue)
-        fitted.save(model)
+        with kept_in(checkpoint, recommender) if checkpoint else nullcontext():
+            rated = recommender.feedback == "explicit"
+            learned_from = load_data(data, scale, items, rated=rated, master=master)
+            fitted = recommender.fit(learned_from.ratings, learned_from.catalogue)
+            fitted.save(model)
     say_guesses(learned_from.ratings)
     result = {
         "model": str(model),

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -59,6 +60,18 @@ Set = Annotated[
     typer.Option("--set", help="Further settings of the method: key=value, one or several."),
 ]
 
+EngineOption = Annotated[
+    str, typer.Option("--engine", help="Where sums are taken: 'local', or 'spark' in a cluster.")
+]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", help="Spark's address: local[2], spark://host:port, sc://host:port."),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option("--checkpoint", help="A folder from which the same command, if killed, goes on."),
+]
+
 
 def read_scale(text: str | None) -> Scale | None:
     from epicrec.data import Scale
@@ -81,8 +94,21 @@ def read_columns(text: str | None) -> dict[str, str]:
     return columns
 
 
-def load_data(data: str, scale: str | None, items: str | None = None, *, rated: bool = True) -> Any:
+def load_data(
+    data: str,
+    scale: str | None,
+    items: str | None = None,
+    *,
+    rated: bool = True,
+    master: str | None = None,
+) -> Any:
     from epicrec.data import load_dataset
+
+    if master is not None:
+        from epicrec.engine import session
+
+        spark, on = session.session(master), read_scale(scale)
+        return session.load_dataset(spark, data, items=items, scale=on, rated=rated)
 
     dataset = load_dataset(data, items=items, scale=read_scale(scale), rated=rated)
     say_left_out(dataset)
@@ -92,6 +118,13 @@ def load_data(data: str, scale: str | None, items: str | None = None, *, rated: 
 def say_left_out(dataset: Any) -> None:
     if dataset.left_out:
         err.print(f"left out: {dataset.left_out:,} ratings off the scale or of items not listed")
+
+
+def check_engine(engine: str, master: str | None) -> None:
+    if engine not in ("local", "spark"):
+        raise InputError(f"--engine is local or spark, not {engine!r}")
+    if (master is not None) != (engine == "spark"):
+        raise InputError("--engine spark and --master URL go together, such as --master 'local[2]'")
 
 
 def say_guesses(ratings: Any) -> None:

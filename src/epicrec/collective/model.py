@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-import numpy as np
 import numpy.typing as npt
 
 from epicrec.collective.parameters import Parameters
@@ -14,8 +13,6 @@ from epicrec.collective.shares import Integers
 from epicrec.collective.simulation import released
 from epicrec.collective.training import Task, resumed, train
 from epicrec.data import Catalogue, Ratings
-from epicrec.engine import Engine
-from epicrec.engine.local import local
 from epicrec.models.base import Feedback
 from epicrec.models.covariance.budget import check_budget
 from epicrec.models.factors import FactorModel
@@ -37,8 +34,6 @@ class Collective(FactorModel):
     status = "proved"
     units = ("user",)
 
-    engine: Engine = staticmethod(local)
-
     def __init__(
         self,
         *,
@@ -59,17 +54,20 @@ class Collective(FactorModel):
         self._check_fitted()
         return Guarantee.from_dict(self.guarantee_)
 
+    @property
+    def by_sums(self) -> bool:
+        return True
+
     def _fit(self, ratings: Ratings) -> None:
         self._fit_with(ratings, None)
 
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         check_budget(self.epsilon, self.delta, "user")
         task = Task.of(self.epsilon, self.delta, self.most)
-        if ratings.n_users > task.most:
-            ratings = ratings.users_at(np.arange(task.most))
+        ratings = ratings.first_users(task.most)
 
         def rounds(parameters: Parameters, _: bytes, total: Integers) -> Integers:
-            return released(parameters, total, self.seed)
+            return self.once(lambda: released(parameters, total, self.seed))
 
         state, spent = train(task, ratings, catalogue, rounds, self.engine)
         self._keep(task, state, spent)

@@ -115,7 +115,7 @@ def load_dataset(
     if str(name) == EMBEDDED:
         known = public_of(name, items=items, scale=scale)
         return _over(EMBEDDED, Ratings.from_table(simulate_table(), scale=STARS), known)
-    path = _find(name)
+    path = find_dataset(name)
     if (path / "ratings.json").exists():
         known = public_of(name, items=items, scale=scale)
         return _over(path.resolve().name, Ratings.open(path), known)
@@ -149,13 +149,13 @@ def convert_dataset(
     the columns of a text file.
     """
     folder = Path(folder)
-    if str(name) == EMBEDDED or (_find(name) / "ratings.json").exists():
+    if str(name) == EMBEDDED or (find_dataset(name) / "ratings.json").exists():
         if columns or sep:
             raise InputError(f"{name} has our columns already; leave out --columns and --sep")
         dataset = load_dataset(name, items=items, scale=scale)
         write_dataset(dataset, folder, mapped=mapped)
         return dataset
-    path = _find(name)
+    path = find_dataset(name)
     source = Source(_ratings_in(path), columns=columns, sep=sep)
     known = public_of(name, items=items, scale=scale)
     on = _scale_of(source.names, known, scale)
@@ -213,7 +213,7 @@ def public_of(
 ) -> Public:
     """What is public of a data set: as given, or from its folder, never from its ratings."""
     embedded = str(name) == EMBEDDED
-    own = Public(*load_items(EMBEDDED), STARS) if embedded else _public_in(_find(name))
+    own = Public(*load_items(EMBEDDED), STARS) if embedded else _public_in(find_dataset(name))
     known = own.scale
     if scale is not None and known is not None and scale != known:
         raise InputError(f"the scale of {name} is known: {known}, not {scale}; leave it out")
@@ -221,7 +221,8 @@ def public_of(
     return Public(listed, described or own.catalogue, scale or known)
 
 
-def _find(name: str | Path) -> Path:
+def find_dataset(name: str | Path) -> Path:
+    """Where a data set is that is named, or given as a folder or file."""
     path = Path(name)
     if path.exists():
         return path

@@ -240,6 +240,10 @@ class Ratings:
         """Whether the ratings are on the disk, and read where they are used."""
         return isinstance(self.items, np.memmap)
 
+    def first_users(self, most: int) -> Self:
+        """Only so many users, the first in the order of their ids; all where they are fewer."""
+        return self if self.n_users <= most else self.between(0, most)
+
     def positions(self, user_ids: Sequence[Any] | Array) -> npt.NDArray[np.int64]:
         """Where these users stand in `user_ids`; -1 for the unknown."""
         return find(self.user_ids, user_ids)

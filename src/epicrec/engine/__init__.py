@@ -6,14 +6,18 @@ order or on the number of machines, so every engine gives the same sum to the la
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from epicrec.data import Ratings
+from epicrec.data import Ratings, Scale
 
 Integers = npt.NDArray[np.int64]
+Once = Callable[[Callable[[], Integers]], Integers]
+"""Has noise drawn, by what it is given: anew, or once for all where a checkpoint keeps it."""
 
 
 class Statistic(Protocol):
@@ -28,7 +32,39 @@ class Statistic(Protocol):
 class Engine(Protocol):
     """Takes the sum of a statistic over all users."""
 
-    def __call__(self, statistic: Statistic, ratings: Ratings) -> Integers: ...
+    def __call__(self, statistic: Statistic, ratings: Any) -> Integers: ...
+
+
+class RemoteRatings(ABC):
+    """Ratings on other machines: all that a model which learns from sums reads of `Ratings`.
+
+    The items and the scale are public, so they are here; of the ratings there are only sums.
+    """
+
+    item_ids: npt.NDArray[Any]
+    scale: Scale | None
+    items_given = True
+    scale_given = True
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_ids)
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many ratings there are."""
+
+    @abstractmethod
+    def as_history(self) -> Self:
+        """The same without the ratings' values: what was seen, not how it was rated."""
+
+    @abstractmethod
+    def first_users(self, most: int) -> Self:
+        """Only so many users, the first in the order of their ids; all where they are fewer."""
+
+    @abstractmethod
+    def total(self, statistic: Statistic) -> Integers:
+        """The sum over all users, taken where they are."""
 
 
 def contribution(statistic: Statistic, history: Integers, n_items: int) -> Integers:
@@ -47,3 +83,8 @@ def merge(into: Integers, part: Integers) -> Integers:
     """Add one partial sum to another, in place."""
     into += part
     return into
+
+
+def drawn(draw: Callable[[], Integers]) -> Integers:
+    """The noise as it is drawn now, where nothing keeps it."""
+    return draw()

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from epicrec.data import Ratings
-from epicrec.engine import Integers, Statistic, merge
+from epicrec.engine import Integers, RemoteRatings, Statistic, merge
 from epicrec.errors import InputError
 
 
@@ -21,3 +21,10 @@ def local(statistic: Statistic, ratings: Ratings, *, partitions: int = 1) -> Int
     edges = np.linspace(0, ratings.n_users, partitions + 1).astype(np.int64)
     parts = (ratings.users_at(np.arange(*span)) for span in pairwise(edges))
     return reduce(merge, map(statistic, parts))
+
+
+def where_they_are(statistic: Statistic, ratings: Ratings | RemoteRatings) -> Integers:
+    """The sum taken where the ratings are: here, or on the machines that hold them."""
+    if isinstance(ratings, RemoteRatings):
+        return ratings.total(statistic)
+    return local(statistic, ratings)

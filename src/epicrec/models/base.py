@@ -16,6 +16,8 @@ import pyarrow as pa
 from epicrec import registry
 from epicrec.data import Catalogue, Ratings, Scale, find
 from epicrec.data.public import over_public, refusal
+from epicrec.engine import Engine, Once, RemoteRatings, drawn
+from epicrec.engine.local import where_they_are
 from epicrec.errors import InputError, NotFittedError
 from epicrec.models import saving
 from epicrec.privacy import Guarantee
@@ -48,6 +50,11 @@ class Recommender(ABC):
     """What the guarantee rests on unless a setting changes it, as `epicrec methods` lists it."""
     units: ClassVar[tuple[Unit, ...]] = ()
     """What the guarantee can hide, the default first; nothing where there is none."""
+
+    engine: Engine = staticmethod(where_they_are)
+    """Takes the sums over users, where the model learns from sums."""
+    once: Once = staticmethod(drawn)
+    """Has the noise on those sums drawn."""
 
     item_ids_: npt.NDArray[Any]
     scale_: Scale | None
@@ -91,6 +98,11 @@ class Recommender(ABC):
         return self.status != "none" and getattr(self, "epsilon", 0.0) is not None
 
     @property
+    def by_sums(self) -> bool:
+        """Whether all that it reads of the ratings are sums over users, which its engine takes."""
+        return False
+
+    @property
     def record(self) -> str:
         """In one line: what was released with which share of the budget, and the note on it."""
         shares = [f"{what} ({share:.0%})" for what, share in (self.released_ or {}).items()]
@@ -110,21 +122,27 @@ class Recommender(ABC):
         """Learn from ratings, or from histories where the feedback is implicit.
 
         They are `Ratings`, or any dataframe with `user_id, item_id` and, for explicit feedback,
-        `rating`. Public is what is given: `items`, the ids there are, or else those that the
-        ratings came with or that are in the `catalogue`, which is what is known of them; and the
-        `scale`, such as "1:5:1". Ratings of other items or off the scale are left out. What is not
-        given is read off the ratings, which a private model refuses, unless a seed says that this
-        is an experiment.
+        `rating`; a model that learns from sums also takes `RemoteRatings`, which stand in a
+        cluster. Public is what is given: `items`, the ids there are, or else those that the ratings
+        came with or that are in the `catalogue`, which is what is known of them; and the `scale`,
+        such as "1:5:1". Ratings of other items or off the scale are left out. What is not given is
+        read off the ratings, which a private model refuses, unless a seed says that this is an
+        experiment.
         """
         check(type(self).__name__, type(self), self.parameters())
         if items is None and catalogue is not None and not getattr(ratings, "items_given", False):
             items = catalogue.item_ids
-        ratings = over_public(ratings, items, scale, rated=self.feedback == "explicit")
+        remote = isinstance(ratings, RemoteRatings)
+        if remote:
+            self._check_by_sums(items, scale)
+        else:
+            ratings = over_public(ratings, items, scale, rated=self.feedback == "explicit")
         ratings = self._suitable(ratings)
         self._check_public(ratings)
         if len(ratings) == 0:
             raise InputError("there is nothing to learn from; give at least one rating")
-        self.item_ids_, self.scale_, self.histories_ = ratings.item_ids, ratings.scale, ratings
+        self.item_ids_, self.scale_ = ratings.item_ids, ratings.scale
+        self.histories_ = None if remote else ratings
         self.released_, self.note_ = None, ""
         self._fit_with(ratings, catalogue)
         return self
@@ -244,6 +262,16 @@ class Recommender(ABC):
         if missing:
             how = {"items": "items=every_item_id", "scale": 'scale="0.5:5:0.5"'}
             raise refusal(missing, f"fit(ratings, {', '.join(how[name] for name in missing)})")
+
+    def _check_by_sums(self, items: Any, scale: Any) -> None:
+        if not self.by_sums:
+            raise InputError(
+                f"{self!r} reads the ratings themselves, which stand on other machines; use a "
+                "method that learns from sums alone, such as covariance-svd with an epsilon, or "
+                "bring the ratings here"
+            )
+        if items is not None or scale is not None:
+            raise InputError("these ratings came with their items and their scale; leave them out")
 
     def _suitable(self, ratings: Ratings) -> Ratings:
         if self.feedback == "implicit":

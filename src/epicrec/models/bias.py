@@ -74,8 +74,11 @@ class Popularity(Recommender):
         self._check_fitted()
         return Guarantee.from_dict(self.guarantee_) if self.guarantee_ else Guarantee.none()
 
+    @property
+    def by_sums(self) -> bool:
+        return self.epsilon is not None
+
     def _fit(self, ratings: Ratings) -> None:
-        from epicrec.engine.local import local
         from epicrec.models.covariance.budget import Budget, check_budget
         from epicrec.models.covariance.histories import release_counts
 
@@ -83,8 +86,8 @@ class Popularity(Recommender):
         if self.epsilon is None:
             self.counts_, self.guarantee_ = ratings.item_counts.astype(np.float64), None
             return
-        budget = Budget(self.epsilon, self.delta, self.unit, "gaussian", self.seed)
-        self.counts_ = release_counts(budget.bounded(ratings), budget, 1.0, local).counts
+        budget = Budget(self.epsilon, self.delta, self.unit, "gaussian", self.seed, once=self.once)
+        self.counts_ = release_counts(budget.bounded(ratings), budget, 1.0, self.engine).counts
         self.guarantee_, self.released_ = budget.guarantee().to_dict(), budget.spent
 
     def _scores(self, histories: Ratings) -> Floats:

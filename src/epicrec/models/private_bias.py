@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from epicrec.data import Catalogue, Ratings, Scale
+from epicrec.engine import Engine, Once, drawn
+from epicrec.engine.local import where_they_are
 from epicrec.models.estimates import ItemSums, item_estimates
 from epicrec.models.factors import FactorModel, rating_state
 from epicrec.models.features import item_features
@@ -104,12 +106,16 @@ class PrivateBias(FactorModel):
             epsilon=self.epsilon, unit="rating", relation="add or remove one", assumes=(PUBLIC,)
         ).seeded(self.seed)
 
+    @property
+    def by_sums(self) -> bool:
+        return True
+
     def _fit(self, ratings: Ratings) -> None:
         self._fit_with(ratings, None)
 
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         assert ratings.scale is not None
-        self.totals_ = released_totals(ratings, self.epsilon, self.seed)
+        self.totals_ = released_totals(ratings, self.epsilon, self.seed, self.engine, self.once)
         self.released_ = {ForAndAgainst.what: 1.0}
         features = item_features(catalogue, ratings.item_ids)
         vars(self).update(learned_from(self.totals_, features, ratings.scale, self.epsilon))
@@ -128,7 +134,13 @@ class PrivateBias(FactorModel):
         return self
 
 
-def released_totals(ratings: Ratings, epsilon: float, seed: int | None) -> Integers:
+def released_totals(
+    ratings: Ratings,
+    epsilon: float,
+    seed: int | None,
+    engine: Engine = where_they_are,
+    once: Once = drawn,
+) -> Integers:
     """Both totals of each item plus discrete Laplace noise of scale Δ/ε: all that is learned from
     others.
 
@@ -138,8 +150,8 @@ def released_totals(ratings: Ratings, epsilon: float, seed: int | None) -> Integ
     assert ratings.scale is not None
     statistic = ForAndAgainst(ratings.scale)
     scale = laplace_scale(statistic.sensitivity, epsilon)
-    totals, own = statistic(ratings).reshape(2, -1), derived(seed, "measurement", 1)
-    return add_discrete_laplace(totals, scale, seed=own)
+    totals, own = engine(statistic, ratings).reshape(2, -1), derived(seed, "measurement", 1)
+    return once(lambda: add_discrete_laplace(totals, scale, seed=own))
 
 
 def learned_from(totals: Integers, features: Any, scale: Scale, epsilon: float) -> dict[str, Any]:

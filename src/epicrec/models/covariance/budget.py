@@ -8,10 +8,8 @@ from fractions import Fraction
 from math import isfinite, sqrt
 from typing import ClassVar, Literal, Protocol
 
-import numpy as np
-
 from epicrec.data import Ratings
-from epicrec.engine import Integers
+from epicrec.engine import Integers, Once, drawn
 from epicrec.errors import InputError
 from epicrec.models.covariance.basis import Basis
 from epicrec.models.covariance.statistics import MOST_USERS, Norm, Unit
@@ -77,6 +75,7 @@ class Budget:
     """The part that this is of a budget that was divided."""
     parts: list[Budget] = field(default_factory=list)
     """What this was divided into, where it was."""
+    once: Once = drawn
 
     def part(self, share: float, noise: NoiseKind | None = None) -> Budget:
         """A part of ε, to be spent on this noise. Parts whose ε add up to this one's, of which at
@@ -104,8 +103,7 @@ class Budget:
     @staticmethod
     def bounded(ratings: Ratings) -> Ratings:
         """The users who take part: the first MOST_USERS of them, a public bound."""
-        few = ratings.n_users <= MOST_USERS
-        return ratings if few else ratings.users_at(np.arange(MOST_USERS))
+        return ratings.first_users(MOST_USERS)
 
     def spread(self, statistic: Measured, share: float) -> float:
         """The standard deviation of the noise for this share, but for rounding."""
@@ -132,10 +130,11 @@ class Budget:
         seed = derived(self.seed, "measurement", turn)
         if self.noise == "laplace":
             scale = laplace_scale(statistic.sensitivity, self.epsilon * share * (1 - 2**-50))
-            return add_discrete_laplace(total, scale, seed=seed), sqrt(2) * float(scale)
+            noisy = self.once(lambda: add_discrete_laplace(total, scale, seed=seed))
+            return noisy, sqrt(2) * float(scale)
         mu = gaussian_mu(self.epsilon, self.delta) * sqrt(share) * (1 - 2**-50)
         sigma = gaussian_sigma(statistic.sensitivity, mu)
-        return add_integer_gaussian(total, sigma, seed=seed), sigma
+        return self.once(lambda: add_integer_gaussian(total, sigma, seed=seed)), sigma
 
     def settled(self, basis: Callable[[], Basis]) -> Basis:
         """The directions that the next sum is taken in: these, unless others were published."""

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 
 from epicrec.data import Catalogue, Ratings
-from epicrec.engine import Engine
-from epicrec.engine.local import local
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback, Floats, Positions
 from epicrec.models.covariance.budget import Budget, NoiseKind, check_budget
@@ -41,8 +39,6 @@ class CovarianceSVD(FactorModel):
 
     status = "proved"
     units = ("rating", "user")
-
-    engine: Engine = staticmethod(local)
 
     def __init__(
         self,
@@ -80,6 +76,10 @@ class CovarianceSVD(FactorModel):
     def promises(self) -> bool:
         return super().promises or self.theta is not None
 
+    @property
+    def by_sums(self) -> bool:
+        return self.epsilon is not None and not self.as_published
+
     def _fit(self, ratings: Ratings) -> None:
         self._fit_with(ratings, None)
 
@@ -96,7 +96,9 @@ class CovarianceSVD(FactorModel):
             else:
                 state = fit_ratings(ratings, k, features)
         else:
-            budget = Budget(self.epsilon, self.delta, self.unit, self.noise, self.seed)
+            budget = Budget(
+                self.epsilon, self.delta, self.unit, self.noise, self.seed, once=self.once
+            )
             ratings = budget.bounded(ratings)
             if self.feedback == "implicit":
                 state = release_histories(ratings, features, budget, k, self.engine)

@@ -1,0 +1,172 @@
+"""People in Arrow: one row a person, whose items and ratings are bytes.
+
+Beside each other in a column, those bytes are compressed rows: a batch of people is `Ratings`
+without a copy. Here is what runs on the machines of a cluster, and knows nothing of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from epicrec.data import Ratings, Scale
+from epicrec.data.ids import find
+from epicrec.engine import Integers, Statistic, merge
+from epicrec.errors import InputError
+
+ROWS_AT_ONCE = 1 << 18
+"""So many ratings, and the rest of their last user's, are made into people at a time."""
+RATINGS_AT_ONCE = 1 << 24
+"""A statistic is given people with so many ratings at a time, and the rest of a batch."""
+SLICE = 1 << 10
+"""A sum travels in slices of so many numbers, as one machine sends ten thousand rows at once."""
+
+_SLOTS = ["slot", "part"]
+
+Batches = Iterable[pa.RecordBatch]
+
+
+def people_of(
+    batches: Batches, item_ids: npt.NDArray[Any], scale: Scale | None
+) -> Iterator[pa.RecordBatch]:
+    """Rows `user, item` and, on a scale, `rating`, each user's together, as `user, items, values`.
+
+    Items are positions among `item_ids`, in order; those that are not listed and ratings off the
+    scale are left out. A person of whom nothing is left stays, since local ratings keep them, too.
+    """
+    for rows in whole_users(batches):
+        yield _people(rows, item_ids, scale)
+
+
+def whole_users(batches: Batches) -> Iterator[pa.Table]:
+    """Tables that no user's rows are divided between, from rows in which they stand together."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        for name in batch.schema.names:
+            if batch[name].null_count:
+                raise InputError(f"a row has no {name}; drop the rows without one or fill them")
+        held.append(batch)
+        if sum(part.num_rows for part in held) >= ROWS_AT_ONCE:
+            table = pa.Table.from_batches(held)
+            last = pc.index(table["user"], table["user"][-1]).as_py()
+            if last:
+                yield table[:last]
+            held = table[last:].to_batches()
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _people(rows: pa.Table, item_ids: npt.NDArray[Any], scale: Scale | None) -> pa.RecordBatch:
+    users = rows["user"].combine_chunks()
+    new = np.ones(len(users), np.bool_)
+    new[1:] = pc.not_equal(users[1:], users[:-1]).to_numpy(zero_copy_only=False)
+    person = np.cumsum(new) - 1
+    coded = rows["item"].combine_chunks().dictionary_encode()
+    listed = find(item_ids, np.asarray(coded.dictionary.to_pylist()))
+    items = listed[coded.indices.to_numpy()]
+    keep = items >= 0
+    values = np.ones(len(items), np.float32)
+    if scale is not None:
+        values = rows["rating"].to_numpy().astype(np.float32)
+        if not np.isfinite(values).all():
+            raise InputError("a rating is missing (NaN) or infinite; drop such rows or fill them")
+        keep &= scale.holds(values)
+    place = person[keep] * len(item_ids) + items[keep]
+    order = np.argsort(place)
+    again = np.flatnonzero(np.diff(place[order]) == 0)
+    if again.size:
+        who, what = divmod(int(place[order][again[0]]), len(item_ids))
+        raise InputError(
+            f"user {users[int(np.flatnonzero(new)[who])]} has item {item_ids[what]} more than "
+            "once; keep one rating for each user and item"
+        )
+    counts = np.bincount(person[keep], minlength=int(new.sum()))
+    columns = [users.filter(pa.array(new)), _bytes(items[keep][order].astype(np.int32), counts)]
+    if scale is not None:
+        columns.append(_bytes(values[keep][order], counts))
+    return pa.RecordBatch.from_arrays(columns, ["user", "items", "values"][: len(columns)])
+
+
+def _bytes(flat: npt.NDArray[Any], counts: Integers) -> pa.Array:
+    """Numbers of four bytes as one binary value a person, of as many numbers as `counts` says."""
+    edges = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32) * 4
+    buffers = [None, pa.py_buffer(edges), pa.py_buffer(np.ascontiguousarray(flat))]
+    return pa.Array.from_buffers(pa.binary(), len(counts), buffers)
+
+
+def parts_of(batches: Batches, n_items: int, scale: Scale | None) -> Iterator[Ratings]:
+    """People as a statistic is given them, so many at a time; items are called by position."""
+    item_ids = np.arange(n_items)
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes // (4 if scale is None else 8)
+        if size >= RATINGS_AT_ONCE:
+            yield ratings_of(pa.Table.from_batches(held), item_ids, scale)
+            held, size = [], 0
+    if held:
+        yield ratings_of(pa.Table.from_batches(held), item_ids, scale)
+
+
+def ratings_of(people: pa.Table, item_ids: npt.NDArray[Any], scale: Scale | None) -> Ratings:
+    """People as ratings over these items; they are called by position."""
+    indptr, items = _flat(people["items"], np.dtype(np.int32))
+    values = np.ones(len(items), np.float32)
+    if scale is not None:
+        _, values = _flat(people["values"], np.dtype(np.float32))
+    users = np.arange(len(people))
+    return Ratings(
+        users, item_ids, indptr, items, values, scale, items_given=True, scale_given=True
+    )
+
+
+def _flat(column: pa.ChunkedArray, dtype: np.dtype[Any]) -> tuple[Integers, npt.NDArray[Any]]:
+    """Where each person's numbers begin, and all of them: what `_bytes` made."""
+    whole = pa.concat_arrays([chunk.cast(pa.binary()) for chunk in column.chunks])
+    _, edges, data = whole.buffers()
+    at = np.frombuffer(edges, np.int32)[whole.offset : whole.offset + len(whole) + 1]
+    flat = np.frombuffer(data or b"", np.uint8)[at[0] : at[-1]].view(dtype)
+    return (at - at[0]).astype(np.int64) // 4, flat
+
+
+def partial_sum(
+    batches: Batches, statistic: Statistic, n_items: int, scale: Scale | None
+) -> Iterator[pa.RecordBatch]:
+    """What the people of one partition contribute, as rows `slot, part`."""
+    total = None
+    for part in parts_of(batches, n_items, scale):
+        found = statistic(part)
+        total = found if total is None else merge(total, found)
+    if total is not None:
+        yield from sliced(total)
+
+
+def sliced(total: Integers) -> Iterator[pa.RecordBatch]:
+    """A sum as rows `slot, part`, each of so many numbers, some thousand at a time."""
+    for first in range(0, len(total), SLICE << 10):
+        numbers = total[first : first + (SLICE << 10)]
+        slots = np.arange(first // SLICE, -(-(first + len(numbers)) // SLICE), dtype=np.int32)
+        parts = [numbers[at : at + SLICE].tobytes() for at in range(0, len(numbers), SLICE)]
+        yield _slots(slots, parts)
+
+
+def merged(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Rows `slot, part` with the parts of each slot added up."""
+    totals: dict[int, Integers] = {}
+    for batch in batches:
+        for slot, part in zip(batch["slot"].to_pylist(), batch["part"], strict=True):
+            found = np.frombuffer(part.as_buffer(), np.int64)
+            totals[slot] = merge(totals[slot], found) if slot in totals else found.copy()
+    slots = np.array([*totals], np.int32)
+    for some in np.array_split(slots, 1 + len(slots) // 1000):
+        yield _slots(some, [totals[slot].tobytes() for slot in some.tolist()])
+
+
+def _slots(slots: npt.NDArray[np.int32], parts: list[bytes]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(slots), pa.array(parts, pa.binary())], _SLOTS)

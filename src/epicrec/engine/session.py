@@ -1,0 +1,122 @@
+"""A Spark session by its master's address, and data sets as it reads them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from epicrec.data import Catalogue, Scale
+from epicrec.data.datasets import EMBEDDED, Public, find_dataset, load_items, public_of
+from epicrec.data.formats import ALIASES, ratings_file
+from epicrec.data.simulate import simulate_table
+from epicrec.engine.spark import SparkRatings, told
+from epicrec.errors import InputError
+from epicrec.extras import needs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ANSWERS_WITHIN = 10.0
+"""Seconds in which a master's port must answer."""
+CONNECT_PORT = 15002
+
+
+def session(master: str) -> SparkSession:
+    """A session with a master: local[2], spark://host:port, yarn, k8s://…; or sc://host:port for
+    Spark Connect. An address where nobody listens is refused before Spark waits for it."""
+    needs("spark", "pyspark")
+    from pyspark.sql import SparkSession
+
+    kind, _, address = master.partition("://")
+    if kind in ("spark", "sc"):
+        _check_answers(master, address.partition("/")[0].split(","))
+    if kind == "sc":
+        needs("spark", "grpc", "google.rpc")
+        builder = SparkSession.builder.remote(master)
+    else:
+        _check_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+        builder = SparkSession.builder.master(master).config(map=settings)
+    with told():
+        return builder.appName("epicrec").getOrCreate()
+
+
+def _check_answers(master: str, addresses: list[str]) -> None:
+    for address in addresses:
+        host, _, port = address.partition(":")
+        try:
+            socket.create_connection((host, int(port or CONNECT_PORT)), ANSWERS_WITHIN).close()
+        except (OSError, ValueError) as error:
+            why = error
+        else:
+            return
+    raise InputError(f"no Spark master answers at {master}: {why}; start it or give its address")
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if not (shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")):
+        raise InputError(
+            "Spark needs Java 17 or 21, and there is none here; install it, such as Debian's "
+            "default-jre-headless, or set JAVA_HOME to where it is"
+        )
+
+
+class RemoteDataset(NamedTuple):
+    """Ratings in a cluster with the catalogue of their items, where there is one."""
+
+    ratings: SparkRatings
+    catalogue: Catalogue | None
+
+
+def load_dataset(
+    spark: SparkSession, name: str, *, items: str | None, scale: Scale | None, rated: bool
+) -> RemoteDataset:
+    """A data set as `epicrec.data` finds it, read by the cluster: Parquet or CSV in a folder or
+    file that all its machines see, or at an address such as hdfs://…; and its catalogue.
+
+    The items and, where they are rated, the scale are given or in the folder, never guessed.
+    """
+    if "://" in name:
+        listed, described = load_items(items) if items else (None, None)
+        known = Public(listed, described, scale)
+    else:
+        known = public_of(name, items=items, scale=scale)
+    if known.items is None or (rated and known.scale is None):
+        raise InputError(
+            "in a cluster neither items nor scale are guessed from the ratings; give --items and, "
+            "for ratings, --scale"
+        )
+    with told():
+        frame = _frame(spark, name)
+        on = known.scale if "rating" in frame.columns or rated else None
+        ratings = SparkRatings.of(frame, items=known.items, scale=on)
+    return RemoteDataset(ratings, known.catalogue)
+
+
+def _frame(spark: SparkSession, name: str) -> DataFrame:
+    if name == EMBEDDED:
+        return spark.createDataFrame(simulate_table())
+    where = name if "://" in name else _path(name)
+    if where.endswith((".csv", ".csv.gz")):
+        frame = spark.read.csv(where, header=True, inferSchema=True)
+    else:
+        frame = spark.read.parquet(where)
+    return frame.withColumnsRenamed({n: ALIASES.get(n.lower(), n) for n in frame.columns})
+
+
+def _path(name: str) -> str:
+    path = find_dataset(name)
+    found = ratings_file(path) if path.is_dir() else path
+    one = next(found.glob("part-*"), found) if found and found.is_dir() else found
+    if found is None or one is None or not one.name.endswith((".parquet", ".csv", ".csv.gz")):
+        raise InputError(
+            f"a cluster reads Parquet and CSV, and {name} is neither; first run epicrec data "
+            f"convert {name} FOLDER, and give the folder"
+        )
+    return str(found.absolute())

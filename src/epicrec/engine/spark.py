@@ -1,0 +1,185 @@
+"""The Spark engine: sums over ratings in a cluster, to the bit those of `local`.
+
+DataFrames and `mapInArrow` only, so that Spark Connect works, too. Ratings are brought together by
+user once, by a hash of the id, and kept on the executors' disks as one row a person. For a sum,
+every task adds up the people of its partition; then each slice of the sum is added up by one task,
+and the finished slices come to the driver. All of it is a function of the data alone: a task that
+is repeated gives the same numbers again, and Spark takes those of one attempt. No noise is drawn
+here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from epicrec.data import Ratings, Scale
+from epicrec.data.public import item_list
+from epicrec.engine import Integers, RemoteRatings, Statistic
+from epicrec.engine.people import SLICE, merged, partial_sum, people_of
+from epicrec.errors import InputError
+from epicrec.extras import needs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+COLLECTED_AT_ONCE = 1 << 14
+"""So many slices of a sum, 128 MB, are on the way to the driver at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class SparkRatings(RemoteRatings):
+    """Ratings in a cluster, over public items and, unless they are a history, on a public scale.
+
+    `people` has one row a user: `user`, `items` and, where there is a scale, `values` (see
+    `epicrec.engine.people`). A model that learns from sums is fitted on it as on `Ratings`:
+    `CovarianceSVD(epsilon=1).fit(SparkRatings.of(frame, items=ids, scale="1:5:1"))`.
+    """
+
+    people: DataFrame
+    item_ids: npt.NDArray[Any]
+    scale: Scale | None
+    partitions: int
+
+    @classmethod
+    def of(
+        cls,
+        frame: DataFrame,
+        *,
+        items: Any,
+        scale: Scale | str | None,
+        user: str = "user_id",
+        item: str = "item_id",
+        rating: str = "rating",
+        partitions: int | None = None,
+    ) -> Self:
+        """From a DataFrame with these columns; without a scale, what was seen and not how it was
+        rated. Rows of other items or off the scale are left out. There are as many partitions as
+        the cluster runs tasks at once, unless it is said otherwise."""
+        needs("spark", "pyspark")
+        from pyspark import StorageLevel
+
+        ids = item_list(items)
+        scale = Scale.parse(scale) if isinstance(scale, str) else scale
+        with told():
+            rows = _rows(frame, user, item, None if scale is None else rating)
+            partitions = partitions or tasks_at_once(frame.sparkSession)
+            kind = rows.schema["user"].dataType.simpleString()
+            columns = f"user {kind}, items binary" + ("" if scale is None else ", values binary")
+            people = (
+                rows.repartition(partitions, "user")
+                .sortWithinPartitions("user")
+                .mapInArrow(partial(people_of, item_ids=ids, scale=scale), columns)
+                .persist(StorageLevel.DISK_ONLY)
+            )
+        return cls(people, ids, scale, partitions)
+
+    def __len__(self) -> int:
+        from pyspark.sql import functions as F
+
+        with told():
+            found = self.people.agg(F.sum(F.length("items")).alias("bytes")).first()
+        return ((found and found["bytes"]) or 0) // 4
+
+    @property
+    def n_users(self) -> int:
+        with told():
+            return int(self.people.count())
+
+    def as_history(self) -> Self:
+        return replace(self, people=self.people.select("user", "items"), scale=None)
+
+    def first_users(self, most: int) -> Self:
+        if self.n_users <= most:
+            return self
+        with told():
+            after = self.people.select("user").orderBy("user").offset(most).first()
+        assert after is not None
+        return replace(self, people=self.people.where(self.people["user"] < after["user"]))
+
+    def total(self, statistic: Statistic) -> Integers:
+        from pyspark import StorageLevel
+        from pyspark.sql import functions as F
+
+        out = np.array(statistic(_nobody(self.n_items, self.scale)))  # zeros, as many as there are
+        slots = -(-len(out) // SLICE)
+        each = partial(partial_sum, statistic=statistic, n_items=self.n_items, scale=self.scale)
+        with told():
+            parts = self.people.mapInArrow(each, "slot int, part binary")
+            sums = parts.repartition(min(self.partitions, slots), "slot").mapInArrow(
+                merged, "slot int, part binary"
+            )
+            if slots <= COLLECTED_AT_ONCE:
+                _fill(out, sums.toArrow())
+                return out
+            sums = sums.persist(StorageLevel.DISK_ONLY)
+            for first in range(0, slots, COLLECTED_AT_ONCE):
+                here = F.col("slot").between(first, first + COLLECTED_AT_ONCE - 1)
+                _fill(out, sums.where(here).toArrow())
+            sums.unpersist()
+        return out
+
+
+def tasks_at_once(spark: Any) -> int:
+    """How many tasks the cluster runs at the same time, as Spark itself divides a range."""
+    from pyspark.sql import functions as F
+
+    found: int = spark.range(1 << 20).select(F.spark_partition_id()).distinct().count()
+    return max(1, found)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What goes wrong in the cluster, as an error for the person who asked for it."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        ours = re.findall(r"epicrec\.errors\.InputError: (.+)", str(error))
+        first = str(error).strip().split("\n")[0]
+        raise InputError(
+            ours[0] if ours else f"Spark did not finish: {first} Nothing was released"
+        ) from error
+
+
+def _rows(frame: DataFrame, user: str, item: str, rating: str | None) -> DataFrame:
+    """The columns by our names; ids as whole numbers or text, ratings as numbers."""
+    from pyspark.sql.types import IntegralType, StringType
+
+    columns, there = [], ", ".join(frame.columns)
+    for name in (user, item):
+        kind = frame.schema[name].dataType if name in frame.columns else None
+        if not isinstance(kind, IntegralType | StringType):
+            has = f"is {kind.simpleString()}" if kind else f"is not among {there}"
+            raise InputError(f"the column {name!r} {has}; give whole numbers or text as ids")
+        columns.append(frame[name].cast("string" if isinstance(kind, StringType) else "long"))
+    if rating is not None:
+        if rating not in frame.columns:
+            raise InputError(
+                f"there is no column {rating!r} among {there}; add the ratings, "
+                "or leave the scale out and learn from what was seen"
+            )
+        columns.append(frame[rating].cast("double").cast("float"))
+    names = ["user", "item", "rating"]
+    return frame.select(*(c.alias(name) for c, name in zip(columns, names, strict=False)))
+
+
+def _nobody(n_items: int, scale: Scale | None) -> Ratings:
+    none = np.zeros(0, np.int64)
+    empty = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    return Ratings(none, np.arange(n_items), np.zeros(1, np.int64), *empty, scale)
+
+
+def _fill(out: Integers, slices: Any) -> None:
+    for slot, part in zip(slices["slot"].to_pylist(), slices["part"], strict=True):
+        found = np.frombuffer(part.as_buffer(), np.int64)
+        out[slot * SLICE : slot * SLICE + len(found)] = found

@@ -1,0 +1,242 @@
+"""The Spark engine on a real cluster on loopback: the same numbers as `local`, whatever happens.
+
+A master and two workers run as processes of their own, and are ended by their ids.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epicrec.data import Ratings
+from epicrec.engine.local import local
+from epicrec.errors import InputError
+from epicrec.models.bias import Bias
+from epicrec.models.covariance.model import CovarianceSVD
+from epicrec.models.covariance.statistics import ItemEffects, PairSums
+from ports import held_port
+
+pyspark = pytest.importorskip("pyspark", reason="needs pyspark: pip install 'epicrec[spark]'")
+if shutil.which("java") is None:
+    pytest.skip("needs Java 17 or 21, which is not here", allow_module_level=True)
+
+from epicrec.engine.session import session  # noqa: E402
+from epicrec.engine.spark import SparkRatings  # noqa: E402
+
+pytestmark = [
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Spark leaves its sockets open
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
+
+HOME = Path(pyspark.__file__).parent
+SOURCES = str(Path(__file__).parents[2] / "src")
+ENVIRONMENT = os.environ | {
+    "SPARK_HOME": str(HOME),
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "SPARK_DAEMON_MEMORY": "256m",
+    "PYSPARK_PYTHON": sys.executable,
+    "PYTHONPATH": SOURCES,
+}
+
+
+@dataclass
+class Cluster:
+    """A master and its workers, one core each."""
+
+    folder: Path
+    port: int
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def master(self) -> str:
+        return f"spark://127.0.0.1:{self.port}"
+
+    def start(self, kind: str, *options: str) -> subprocess.Popen[bytes]:
+        what = f"org.apache.spark.deploy.{kind.lower()}.{kind}"
+        command = [str(HOME / "bin" / "spark-class"), what, "--host", "127.0.0.1"]
+        log = (self.folder / f"{kind}-{len(self.processes)}.log").open("wb")
+        with log:
+            process = subprocess.Popen(
+                [*command, "--webui-port", "0", *options], stdout=log, stderr=log, env=ENVIRONMENT
+            )
+        self.processes.append(process)
+        return process
+
+    def add_worker(self) -> subprocess.Popen[bytes]:
+        room = ["-c", "1", "-m", "1g", "-d", str(self.folder / f"work-{len(self.processes)}")]
+        return self.start("Worker", self.master, *room)
+
+    def end(self) -> None:
+        for process in self.processes:
+            with suppress(ProcessLookupError):
+                process.terminate()
+        for process in self.processes:
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory) -> Iterator[Cluster]:
+    with held_port() as port:
+        running = Cluster(tmp_path_factory.mktemp("cluster"), port)
+        try:
+            running.start("Master", "--port", str(port))
+            wait_for(lambda: answers(port), "the master")
+            running.add_worker()
+            running.add_worker()
+            yield running
+        finally:
+            running.end()
+
+
+@pytest.fixture(scope="module")
+def spark(cluster: Cluster) -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        running = session(cluster.master)
+        yield running
+        running.stop()
+
+
+def answers(port: int) -> bool:
+    import socket
+
+    with suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    return False
+
+
+def wait_for(happened: Any, what: str) -> None:
+    until = time.monotonic() + 120
+    while not happened():
+        if time.monotonic() > until:
+            pytest.fail(f"{what} did not come")
+        time.sleep(0.1)
+
+
+def in_cluster(spark: Any, ratings: Ratings, partitions: int | None = None) -> SparkRatings:
+    """The ratings in the cluster, in no order."""
+    table = ratings.to_table().select(["user_id", "item_id", "rating"])
+    mixed = table.take(np.random.default_rng(5).permutation(len(table)))
+    frame = spark.createDataFrame(mixed)
+    scale = ratings.scale
+    return SparkRatings.of(frame, items=ratings.item_ids, scale=scale, partitions=partitions)
+
+
+def test_sums_are_those_of_local_to_the_bit(spark, viewers: Ratings) -> None:
+    there = in_cluster(spark, viewers, 5)
+    assert len(there) == len(viewers)
+    assert there.n_users == viewers.n_users
+    levels = np.arange(viewers.n_items).astype(np.int16) % 100 - 50
+    for statistic in (
+        ItemEffects("user", 1, viewers.scale),
+        PairSums("rating", 2, viewers.scale, levels),
+    ):
+        np.testing.assert_array_equal(there.total(statistic), local(statistic, viewers))
+    few = there.first_users(10)
+    statistic = ItemEffects("user", 2, viewers.scale)
+    np.testing.assert_array_equal(few.total(statistic), local(statistic, viewers.first_users(10)))
+
+
+@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+def test_a_fit_is_that_of_local_to_the_bit(spark, viewers: Ratings, films, feedback) -> None:
+    settings = {"epsilon": 50.0, "unit": "user", "feedback": feedback, "seed": 3}
+    here = CovarianceSVD(**settings).fit(viewers, films)
+    there = CovarianceSVD(**settings).fit(in_cluster(spark, viewers), films)
+    assert there.record == here.record
+    assert there.histories_ is None
+    for name in ("offsets_", "factors_"):
+        np.testing.assert_array_equal(getattr(there, name), getattr(here, name))
+
+
+def test_a_worker_killed_in_the_middle_changes_nothing(
+    spark, cluster: Cluster, viewers: Ratings, tmp_path: Path
+) -> None:
+    """The task says where it runs and waits until its worker is dead."""
+    folder = str(tmp_path)
+
+    class Waiting(ItemEffects):
+        def __call__(self, part: Ratings) -> Any:
+            import os
+            import time
+            from pathlib import Path
+
+            own, above = os.getpid(), []
+            while own > 1:
+                above.append(str(own))
+                status = Path(f"/proc/{own}/stat").read_text()
+                own = int(status.rpartition(")")[2].split()[1])
+            Path(folder, f"at-{os.getpid()}").write_text(" ".join(above))
+            while len(part) and not Path(folder, "killed").exists():
+                time.sleep(0.05)
+            return super().__call__(part)
+
+    there = in_cluster(spark, viewers, 2)
+    assert len(there) == len(viewers)  # and so they stand on the workers' disks
+    import threading
+
+    def kill() -> None:
+        def running() -> list[str]:
+            return [p.read_text() for p in tmp_path.glob("at-*") if str(os.getpid()) not in p.name]
+
+        wait_for(lambda: any(running()), "a task")
+        above = next(text for text in running() if text).split()
+        worker = next(p for p in cluster.processes if str(p.pid) in above)
+        worker.kill()
+        worker.wait()
+        cluster.add_worker()
+        (tmp_path / "killed").touch()
+
+    killing = threading.Thread(target=kill)
+    killing.start()
+    statistic = Waiting("user", 2, viewers.scale)
+    found = there.total(statistic)
+    killing.join()
+    np.testing.assert_array_equal(found, ItemEffects("user", 2, viewers.scale)(viewers))
+
+
+def test_bad_rows_and_columns_are_told_without_a_java_trace(spark) -> None:
+    def of(rows: list[tuple[Any, ...]], kinds: str, **named: Any) -> SparkRatings:
+        frame = spark.createDataFrame(rows, kinds)
+        return SparkRatings.of(frame, items=[1, 2], scale="1:5:1", **named)
+
+    names = "user_id long, item_id long, rating double"
+    with pytest.raises(InputError, match=r"^a row has no rating; drop [^\n]*$"):
+        len(of([(1, 1, 3.0), (1, 2, None)], names, partitions=1))
+    with pytest.raises(InputError, match="'rating' among user_id, item_id"):
+        of([(1, 1)], "user_id long, item_id long")
+    with pytest.raises(InputError, match="'user_id' is double"):
+        of([(1.5, 1, 3.0)], "user_id double, item_id long, rating double")
+    with pytest.raises(InputError, match="'who' is not among"):
+        of([(1, 1, 3.0)], names, user="who")
+
+
+def test_a_model_that_reads_ratings_says_so(spark, viewers: Ratings) -> None:
+    there = in_cluster(spark, viewers, 1)
+    for model in (Bias(), CovarianceSVD(), CovarianceSVD(epsilon=1, as_published=True)):
+        with pytest.raises(InputError, match="learns from sums"):
+            model.fit(there)
+
+
+def test_nobody_listens_and_no_java(monkeypatch, tmp_path: Path) -> None:
+    with held_port() as port:
+        for kind in ("spark", "sc"):
+            with pytest.raises(InputError, match=f"no Spark master answers at {kind}://127"):
+                session(f"{kind}://127.0.0.1:{port}")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(InputError, match="needs Java 17 or 21"):
+        session("local[1]")
