@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from epicrec.data import Catalogue, Scale
@@ -102,15 +101,16 @@ def load_dataset(
 def _frame(spark: SparkSession, name: str) -> DataFrame:
     if name == EMBEDDED:
         return spark.createDataFrame(simulate_table())
-    where = name if "://" in name else _path(name)
-    if where.endswith((".csv", ".csv.gz")):
+    where, one = (name, name) if "://" in name else _paths(name)
+    if one.endswith((".csv", ".csv.gz")):
         frame = spark.read.csv(where, header=True, inferSchema=True)
     else:
         frame = spark.read.parquet(where)
     return frame.withColumnsRenamed({n: ALIASES.get(n.lower(), n) for n in frame.columns})
 
 
-def _path(name: str) -> str:
+def _paths(name: str) -> tuple[str, str]:
+    """A data set's file, or its folder of parts, and one of its files, which tells its format."""
     path = find_dataset(name)
     found = ratings_file(path) if path.is_dir() else path
     one = next(found.glob("part-*"), found) if found and found.is_dir() else found
@@ -119,4 +119,4 @@ def _path(name: str) -> str:
             f"a cluster reads Parquet and CSV, and {name} is neither; first run epicrec data "
             f"convert {name} FOLDER, and give the folder"
         )
-    return str(found.absolute())
+    return str(found.absolute()), one.name
