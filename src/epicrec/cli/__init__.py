@@ -14,6 +14,7 @@ from epicrec.cli import (  # noqa: F401  (they add commands)
     collective,
     compare,
     data,
+    lists,
     models,
     private,
     programs,

@@ -1,4 +1,4 @@
-"""`epicrec evaluate, methods, fit, recommend`: learn, measure and rank."""
+"""`epicrec evaluate, methods, fit`: learn and measure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from epicrec.cli.output import (
     check_engine,
     err,
     load_data,
-    load_items,
     out,
     print_record,
     print_table,
@@ -213,80 +212,3 @@ def _check_public(
         add = {"items": ["--items", "items.csv"], "scale": ["--scale", "0.5:5:0.5"]}
         added = [part for name in missing for part in add[name]]
         raise refusal(missing, shlex.join(["epicrec", *typed, *added]))
-
-
-@app.command()
-def recommend(
-    model: Annotated[Path, typer.Argument(help="A model that 'epicrec fit' wrote.")],
-    history: Annotated[
-        Path,
-        typer.Option(
-            "--history",
-            help="A CSV with item_id and, for ratings, rating; or a release as JSON.",
-        ),
-    ],
-    n: Annotated[int, typer.Option("-n", help="How many items.")] = 10,
-    category: Annotated[str | None, typer.Option(help="Only items of this category.")] = None,
-    catalogue: Annotated[
-        str, typer.Option(help="Titles and categories: a data set's name, a folder or a file.")
-    ] = "films",
-    as_json: Json = False,
-) -> None:
-    """Rank items for one history with a saved model. The history stays on this machine."""
-    from epicrec.data import Catalogue
-    from epicrec.models import load
-
-    fitted = load(model)
-    items: Catalogue = load_items(catalogue)
-    seen = _read_history(history, fitted)
-    allowed = None
-    if category is not None:
-        if category not in items.categories:
-            raise InputError(
-                f"the catalogue has no category {category!r}; it has {', '.join(items.categories)}"
-            )
-        column = items.categories.index(category)
-        allowed = items.item_ids[items.matrix[:, [column]].toarray().ravel() > 0]
-    rows = [
-        {
-            "rank": row["rank"],
-            "item_id": row["item_id"],
-            "title": items.title_of(row["item_id"]),
-            "score": round(row["score"], 4),
-        }
-        for row in fitted.recommend(seen, n=n, items=allowed).to_pylist()
-    ]
-    result = {
-        "items": rows,
-        "guarantee": fitted.guarantee.to_dict(),
-        "record": fitted.record,
-    }
-
-    def plain() -> None:
-        print_table("For you" if category is None else f"For you: {category}", rows)
-        out.print(f"Guarantee to the people the model was learned from: {fitted.guarantee}")
-        print_record(fitted.record)
-
-    show(result, as_json, plain)
-
-
-def _read_history(path: Path, model: Any) -> Any:
-    """One person's table, or a release that `epicrec perturb --json` printed, used as it is."""
-    import pyarrow as pa
-
-    from epicrec.data.source import Source
-    from epicrec.models.after_dpi import ReleasedRatings
-    from epicrec.perturb import Release
-
-    if path.suffix != ".json":
-        table = Source(path, needed=("item_id",)).table()
-        if "user_id" in table.column_names:
-            return table
-        return table.append_column("user_id", pa.array([0] * len(table)))
-    try:
-        release = Release.from_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error}; give a file that is there") from error
-    columns = {"user_id": [0] * len(release.items), "item_id": list(release.items)}
-    rated = {} if release.ratings is None else {"rating": list(release.ratings)}
-    return ReleasedRatings.from_table(pa.table(columns | rated), scale=model.scale_)

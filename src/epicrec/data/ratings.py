@@ -231,9 +231,15 @@ class Ratings:
             most = int(self.indptr[first]) + ratings
             last = max(int(np.searchsorted(self.indptr, most, "right")) - 1, first + 1)
             yield self.between(first, last)
-            for column in self._columns().values():
-                _let_go(column)
+            self.let_go()
             first = last
+
+    def let_go(self) -> None:
+        """Give back the memory that mapped columns were read into; the next look reads again."""
+        for column in self._columns().values():
+            mapped = getattr(column, "_mmap", None)
+            if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+                mapped.madvise(mmap.MADV_DONTNEED)
 
     @property
     def mapped(self) -> bool:
@@ -345,13 +351,6 @@ def describe_columns(
         "scale_given": scale_given,
     }
     (folder / "ratings.json").write_text(json.dumps(meta))
-
-
-def _let_go(column: Array) -> None:
-    """Give back the memory that a mapped column was read into; the next look reads it again."""
-    mapped = getattr(column, "_mmap", None)
-    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
-        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _canonical_order(users: Array, items: Array) -> npt.NDArray[np.int64] | None:

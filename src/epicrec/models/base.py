@@ -188,9 +188,17 @@ class Recommender(ABC):
         `user_id, item_id` and, for explicit feedback, `rating`). `items` are the ids to choose
         from, such as those of one category. A user with fewer candidates gets fewer rows.
         """
+        lists = self.lists(users, n=n, exclude_seen=exclude_seen, items=items)
+        return pa.concat_tables(lists).combine_chunks()
+
+    def lists(
+        self, users: Any, *, n: int = 10, exclude_seen: bool = True, items: Any = None
+    ) -> Iterator[pa.Table]:
+        """What `recommend` answers, some users at a time: memory does not grow with them."""
         if n <= 0:
             raise InputError(f"n must be at least 1, got {n}; ask for one item or more")
-        histories = self._histories_of(users)
+        self._check_fitted()
+        histories = users if isinstance(users, Ratings) else self._histories_of(users)
         if histories.n_users == 0:
             raise _nobody()
         excluded = np.zeros(len(self.item_ids_), np.bool_)
@@ -198,19 +206,16 @@ class Recommender(ABC):
             excluded[:] = True
             positions = find(self.item_ids_, items)
             excluded[positions[positions >= 0]] = False
-        parts = [
-            self._top(block, start, n, exclude_seen, excluded)
-            for block, start, _ in self._blocks(histories)
-        ]
-        rows, best, scores, rank = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return pa.table(
-            {
-                "user_id": histories.user_ids[rows],
+        for part, _, _ in self._blocks(histories):
+            block = self._histories_of(part)
+            rows, best, scores, rank = self._top(block, n, exclude_seen, excluded)
+            columns = {
+                "user_id": block.user_ids[rows],
                 "item_id": self.item_ids_[best],
                 "score": self._on_scale(scores),
                 "rank": rank,
             }
-        )
+            yield pa.table(columns)
 
     # ---- save and load --------------------------------------------------------------------
 
@@ -309,14 +314,13 @@ class Recommender(ABC):
         size = max(1, _SCORES_AT_ONCE // max(1, len(self.item_ids_)))
         for start in range(0, histories.n_users, size):
             stop = min(start + size, histories.n_users)
-            whole = stop - start == histories.n_users
-            yield histories if whole else histories.users_at(np.arange(start, stop)), start, stop
+            yield histories.between(start, stop), start, stop
+            histories.let_go()
             report("scoring users", stop, histories.n_users)
 
     def _top(
         self,
         block: Ratings,
-        start: int,
         n: int,
         exclude_seen: bool,
         excluded: npt.NDArray[np.bool_],
@@ -336,7 +340,7 @@ class Recommender(ABC):
         order = np.lexsort((best, -value), axis=1)  # ties go to the smaller position
         best, value = np.take_along_axis(best, order, 1), np.take_along_axis(value, order, 1)
         rows, rank = np.nonzero(np.isfinite(value))
-        return rows + start, best[rows, rank], value[rows, rank], rank + 1
+        return rows, best[rows, rank], value[rows, rank], rank + 1
 
     def _on_scale(self, scores: Floats) -> Floats:
         if self.feedback == "explicit" and self.scale_:
