@@ -292,7 +292,8 @@ class Ratings:
 
     def as_history(self) -> Self:
         """The same without the ratings' values: what was seen, not how it was rated."""
-        return replace(self, values=np.ones(len(self), np.float32), scale=None)
+        ones = np.broadcast_to(np.float32(1), len(self))
+        return replace(self, values=ones if self.mapped else ones.copy(), scale=None)
 
     # ---- out ------------------------------------------------------------------------------
 

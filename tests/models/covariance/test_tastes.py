@@ -113,7 +113,7 @@ def test_the_sum_is_the_sum_of_what_each_contributes_to_the_bit(
         statistic = make(seed, "user")
         each = sum(contribution(statistic, history, N) for history in histories)
         np.testing.assert_array_equal(local(statistic, ratings), each)
-        np.testing.assert_array_equal(local(statistic, ratings, partitions=3), each)
+        np.testing.assert_array_equal(local(statistic, ratings, at_once=len(ratings) // 3), each)
 
 
 @settings(max_examples=200, deadline=None)

@@ -162,5 +162,5 @@ def _blocks(part: Ratings, doing: str) -> Iterator[Ratings]:
     """The users a few thousand at a time, so that their tastes fit in a bounded piece of memory."""
     for start in range(0, part.n_users, _USERS_AT_ONCE):
         stop = min(start + _USERS_AT_ONCE, part.n_users)
-        yield part.users_at(np.arange(start, stop))
+        yield part.between(start, stop)
         report(doing, stop, part.n_users)
