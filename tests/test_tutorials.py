@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow.csv import write_csv
 
 from distributions import ROOT, clean_environment
+from epicrec.data import load_dataset
 from ports import held_port
 
 pytestmark = pytest.mark.skipif(
@@ -117,6 +119,21 @@ def test_a_tutorial_can_be_done(name: str, reader: Reader) -> None:
         assert page.count("\n```") == 2 * len(found), "a block that nothing runs"
         for language, block in found:
             getattr(reader, language)(block)
+
+
+@pytest.mark.slow
+def test_recipes_for_files_of_ones_own_work(reader: Reader) -> None:
+    """The first three of docs/howto.md, with the files that they name."""
+    films = load_dataset("films")
+    write_csv(films.ratings.to_table(), "ratings.csv")
+    write_csv(films.catalogue.to_table(), "items.csv")
+    Path("mine.csv").write_text("item_id,rating\nalien-1979,5\nup-2009,2\nheat-1995,4\n")
+    Path("levels.toml").write_text('Horror = "no release"\n')
+    page = (ROOT / "docs" / "howto.md").read_text("utf-8")
+    for language, block in BLOCKS.findall(page)[:3]:
+        getattr(reader, language)(block)
+    ranked = "epicrec recommend private.npz --history mine.csv --catalogue items.csv --json"
+    reader.sh(f'{ranked} | grep -q \'"status": "proved"\'')
 
 
 def test_buttons_that_a_person_is_told_to_press_are_there() -> None:
