@@ -16,7 +16,7 @@ import grimp
 
 HERE = Path(__file__).parent
 DRAWING = HERE / "layers.svg"
-LEFT, WIDTH, HEIGHT, STEP = 110, 470, 40, 62
+LEFT, WIDTH, HEIGHT, STEP = 100, 510, 40, 62
 SHARED = "shared"
 STYLE = """
 text { font-family: sans-serif; font-size: 14px; fill: #1c1c1e }
@@ -40,8 +40,17 @@ class Box(NamedTuple):
         return 10 + self.row * STEP
 
     @property
+    def middle(self) -> float:
+        return self.x + self.width / 2
+
+    @property
     def is_left(self) -> bool:
-        return self.width < WIDTH and self.x == LEFT
+        return self.middle < LEFT + WIDTH / 2
+
+    @property
+    def is_inside(self) -> bool:
+        """No side of it is a side of the drawing."""
+        return self.x > LEFT and self.x + self.width < LEFT + WIDTH
 
 
 def layers() -> tuple[list[list[str]], list[str]]:
@@ -99,7 +108,8 @@ def drawing() -> str:
     }
     found = imports([name for row in rows for name in row], shared)
     lines = [_arrow(places[one], places[other]) for one, other in arrows(found)]
-    boxes = [_named(places[name], name, role) for name, role in roles().items()]
+    said = roles()
+    boxes = [_named(places[name], name, said[name]) for row in rows for name in row]
     bottom = places[SHARED]
     return "\n".join([
         '<svg xmlns="http://www.w3.org/2000/svg" role="img"'
@@ -114,10 +124,17 @@ def drawing() -> str:
 
 
 def _named(box: Box, name: str, role: str) -> str:
+    """The name, and behind or below it what it is for."""
+    place = (
+        f'x="{box.x + 10}" y="{box.y + 34}" style="font-size: 12px"'
+        if box.width < WIDTH / 2 - 10
+        else 'dx="12"'
+    )
+    y = box.y + (18 if "y=" in place else 25)
     return (
         f'<rect x="{box.x}" y="{box.y}" width="{box.width}" height="{HEIGHT}" rx="6"/>'
-        f'<text x="{box.x + 12}" y="{box.y + 25}"><tspan class="name">{name}</tspan>'
-        f' <tspan class="role" dx="6">{role}</tspan></text>'
+        f'<text x="{box.x + 10}" y="{y}"><tspan class="name">{name}</tspan>'
+        f'<tspan class="role" {place}>{role}</tspan></text>'
     )
 
 
@@ -138,13 +155,20 @@ def _arrow(one: Box, other: Box) -> str:
     """Straight to the next row, else around the rows between."""
     if other.row == one.row + 1:
         narrow = min(one, other, key=lambda box: box.width)
-        way = f"M{narrow.x + narrow.width / 2} {one.y + HEIGHT} V{other.y}"
+        way = f"M{narrow.middle} {one.y + HEIGHT} V{other.y}"
     else:
         side = -1 if one.is_left or other.is_left else 1
         edge = LEFT if side < 0 else LEFT + WIDTH
-        away = edge + side * (24 + 16 * (other.row - one.row))
+        away = edge + side * (24 + 12 * (other.row - one.row))
         start, end = one.y + HEIGHT - 10, other.y + 10
-        way = f"M{edge} {start} C{away} {start} {away} {end} {edge} {end}"
+        before, after = f"M{edge} {start}", ""
+        if one.is_inside:
+            start = one.y + HEIGHT + 8
+            before = f"M{one.middle} {one.y + HEIGHT} V{start} H{edge}"
+        if other.is_inside:
+            end = other.y - 8
+            after = f"H{other.middle} V{other.y}"
+        way = f"{before} C{away} {start} {away} {end} {edge} {end} {after}".rstrip()
     return f'<path marker-end="url(#head)" d="{way}"/>'
 
 
