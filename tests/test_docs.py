@@ -154,6 +154,14 @@ def test_pictures_are_small_enough_to_look_at() -> None:
             assert (ROOT / name).parent.joinpath(file).stat().st_size < heavy
 
 
+def test_every_word_of_the_glossary_is_linked_from_elsewhere() -> None:
+    elsewhere = "\n".join(page for name, page in PAGES.items() if "glossary" not in name)
+    linked = {*re.findall(r"glossary\.md#([\w-]+)", elsewhere)}
+    words = anchors("docs/glossary.md") - {"glossary"}
+    assert len(words) > 30
+    assert {word for word in words if word not in linked and not word.startswith("words-")} == set()
+
+
 def test_films_are_counted_right() -> None:
     said = re.findall(r"catalogue of (\d[\d,]*) films", "\n".join(PAGES.values()))
     assert said
