@@ -233,7 +233,7 @@ def test_everything_works_without_script(pages: Pages, chromium: Any) -> None:
     assert page.locator(".film").count() > 50
     page.locator("#row-3").get_by_role("button", name="Not interested").first.click()
     assert page.url.endswith("/for-you#row-3"), "no jump to the top"
-    assert page.locator("#row-3").count() == 1
+    page.locator("#row-3").wait_for(state="attached")
     assert len(pages.device.shelf.unwanted()) == 1
     page.goto(f"{pages.url}/sources")
     page.set_input_files("#file", {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
 import socket
@@ -10,8 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from threadpoolctl import threadpool_info
-
+from killing import ENVIRONMENT
 from server.conftest import ADMIN, PATIENCE, Client, Running, released, running, wait_for
 
 
@@ -104,13 +104,32 @@ def test_what_one_client_stores_is_bounded(tmp_path: Path, database_url: str) ->
         assert serving.admin.put("/api/feedback", json=rows).status_code == 200
 
 
+_THREADS = """
+import sys
+from pathlib import Path
+from threadpoolctl import threadpool_info
+from server.conftest import running
+
+def threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+before = threads()
+with running(Path(sys.argv[1])):
+    print(before, threads(), sep=";")
+print(threads())
+"""
+
+
 def test_answers_take_one_thread_of_linear_algebra(tmp_path: Path) -> None:
-    before = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-    with running(tmp_path / "server"):
-        found = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    """In a process of its own: the number is the process's, and other servers have set it here."""
+    told = subprocess.run(
+        [sys.executable, "-c", _THREADS, str(tmp_path / "server")], env=ENVIRONMENT,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    during, after = told.stdout.splitlines()[-2:]
+    before, found = map(json.loads, during.split(";"))
     assert found == [1] * len(before)
-    after = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-    assert after == before
+    assert json.loads(after) == before
 
 
 def test_a_log_that_nobody_reads_stops_nothing(tmp_path: Path, port: int) -> None:
