@@ -61,6 +61,7 @@ def perturb(
     from epicrec.data.source import Source
     from epicrec.files import check_output
     from epicrec.perturb import make_perturber, release_through
+    from epicrec.perturb.epicrec.utility import utility_bounds
     from epicrec.privacy import Ledger
     from epicrec.settings import given
 
@@ -88,10 +89,20 @@ def perturb(
         ]
         print_table("Would be sent", rows)
         out.print(f"Guarantee: {release.guarantee}")
+        if bounds is not None:
+            out.print(
+                f"Category totals: the noisy ones are off by {bounds.noisy:.3g} on average; as "
+                f"published, what is sent is by at most {bounds.repaired:.3g} (the paper says "
+                f"{bounds.theorem:.3g}, which leaves out rounding).",
+                soft_wrap=True,
+            )
         if ledger is None:
             out.print("Not recorded in a ledger: another draw costs as much again.")
 
-    result = release.to_dict() | {"scales": release.settings.get("scales", {})}
+    scales = release.settings.get("scales", {})
+    bounds = utility_bounds(items, scales) if scales else None
+    result = release.to_dict() | {"scales": scales}
+    result |= {} if bounds is None else {"bounds": vars(bounds)}
     show(result, as_json, plain)
 
 

@@ -33,14 +33,18 @@ def _panel(alt: Any, task: str, table: Mapping[str, Any]) -> Any:
         for row in rows
     ]
     noisy = alt.Data(values=[value for value in values if value["epsilon"] is not None])
+    kinds = ["sound", "as published"]
     names = [name for name in dict.fromkeys(row["method"] for row in rows)]
     y = alt.Y("value:Q", scale=alt.Scale(zero=False), title=NAMES[metric])
     color = alt.Color("method:N", sort=names, title=None, scale=alt.Scale(scheme="tableau20"))
-    x = alt.X("epsilon:Q", scale=alt.Scale(type="log"), title="privacy budget ε (log)")
+    x = alt.X(
+        "epsilon:Q", scale=alt.Scale(type="log", nice=False, padding=12),
+        title="privacy budget ε (log)",
+    )  # fmt: skip
     lines = (
         alt.Chart(noisy)
         .mark_line(point=alt.OverlayMarkDef(size=30))
-        .encode(x=x, y=y, color=color, strokeDash=alt.StrokeDash("kind:N", title=None))
+        .encode(x=x, y=y, color=color, strokeDash=alt.StrokeDash("kind:N", sort=kinds, title=None))
     )
     bars = (
         alt.Chart(noisy)

@@ -16,7 +16,6 @@ from epicrec.privacy import Grid, Guarantee, discrete_laplace, laplace_scale
 from epicrec.seeds import derived
 
 GRID = Grid(20)
-SIMILARITY_SHARE = 0.2  # of ε, ε₁; the rest, ε₂, goes to the averages
 _HISTORIES_AT_ONCE = 256
 
 UNPROVED = (
@@ -131,7 +130,8 @@ class DPMAvg(_DPM):
 
 
 class _DPMUserBased(_DPM, _Published):
-    """Algorithm 1 of Yang et al. 2019, with ε₁ = 0.2 ε and ε₂ = 0.8 ε.
+    """Algorithm 1 of Yang et al. 2019, with ε₁ = 0.2 ε and ε₂ = 0.8 ε unless `similarity_share`,
+    the part of ε that is ε₁, is another.
 
     The similarities get Lap(2/ε₁), the means Lap(Δr/(k ε₂)). Claimed ε, **not** proved: Lap(2/ε₁)
     covers one similarity that changes by 2, but a changed rating of `a` changes w_au for every u;
@@ -141,16 +141,33 @@ class _DPMUserBased(_DPM, _Published):
 
     takes_for_granted = (UNPROVED, ENOUGH, ONCE)
 
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        k: int = 3,
+        similarity_share: float = 0.2,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(epsilon=epsilon, k=k, seed=seed)
+        self.similarity_share = similarity_share
+
     def _fit(self, ratings: Ratings) -> None:
         self._check()
+        if not 0 < self.similarity_share < 1:
+            raise InputError(
+                "similarity_share is the part of ε for similarities, between 0 and 1, not "
+                f"{self.similarity_share}"
+            )
         super()._fit(ratings)
 
     def _means(self, histories: Ratings) -> Floats:
-        return self._noisy_means(histories, (1 - SIMILARITY_SHARE) * self.epsilon)
+        return self._noisy_means(histories, (1 - self.similarity_share) * self.epsilon)
 
     def _weights(self, block: Ratings, known: Ratings) -> Floats:
         exact = super()._weights(block, known)
-        return noised(exact, 2.0, SIMILARITY_SHARE * self.epsilon, block, self.seed, "similarity")
+        own = self.similarity_share * self.epsilon
+        return noised(exact, 2.0, own, block, self.seed, "similarity")
 
     def save(self, path: str | Path) -> None:
         """Refused: every prediction needs everybody's true ratings."""

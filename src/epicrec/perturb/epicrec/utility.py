@@ -5,8 +5,8 @@ of the noise on c categories. Its proof bounds what rounding adds by the noise, 
 fractional solution costs as much where there is no noise at all, so the bound is **false** for
 large ε. What holds for the algorithm as published:
 
-The relaxed program (4.5) projects the noisy totals NA on {Cᵀd : d ≥ 0} in L2, a convex set that has
-the true totals CR in it, and a projection brings no two points further apart: ‖Cᵀd - CR‖₂ ≤
+The relaxed program (4.5) projects the noisy totals NA on {Cᵀd : 0 ≤ d ≤ 1} in L2, a convex set that
+has the true totals CR in it, and a projection brings no two points further apart: ‖Cᵀd - CR‖₂ ≤
 ‖NA - CR‖₂. In the mean over categories, in L1 and in expectation (Cauchy and Jensen) that is at
 most √(2/c)·‖z‖₂. Rounding item i up with chance d_i adds to category j a mean of 0 and a variance
 of at most n_j/4, n_j being its number of items, so at most √n_j/2 in expectation. Together:
