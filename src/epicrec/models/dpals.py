@@ -135,7 +135,8 @@ class DPALS(FactorModel):
     `rounds` the sums `ItemNormals`, whose sensitivity is proved there. Rounds build on each other,
     and μ² of all add up to that of (ε, δ) exactly. Unlike the paper's code, whose noise is on
     floats, sums are integers with integer noise; and in its favour, ratings are taken off released
-    item means and factors are shrunk by the noise that they are known to have.
+    item means and factors are shrunk by the noise that they are known to have. Constants were set
+    beforehand and fitted to no data.
     """
 
     status = "proved"

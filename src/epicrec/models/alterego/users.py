@@ -19,8 +19,9 @@ class D2PUserKNN(AlterEgoModel):
     """D2P: the k nearest AlterEgos vote for what their owners have (sections 2.1.3 and 2.1.4).
 
     As published: the cosine of the history with AlterEgos as sets; the score of an item is the
-    weight of the neighbours whose AlterEgo holds it. Corrected: with the expected histories x̂ in
-    place of AlterEgos, both sides less what popularity alone would give,
+    weight of the neighbours whose AlterEgo holds it, or their number with `weighted=False`: the
+    most popular among neighbours, as the paper's text has it. Corrected: with the expected
+    histories x̂ in place of AlterEgos, both sides less what popularity alone would give,
     `w_uv = cos(x_u - n_u π, x̂_v - n_v π)` and `score = Σ_v w_uv x̂_v` over the k largest. A user's
     own AlterEgo (the same id) is no neighbour. The x̂ are never held: memory is that of the
     AlterEgos.
@@ -51,6 +52,7 @@ class D2PUserKNN(AlterEgoModel):
         correct: bool = True,
         as_published: bool = False,
         k: int = 50,
+        weighted: bool = True,
         seed: int | None = None,
     ) -> None:
         super().__init__(
@@ -58,6 +60,7 @@ class D2PUserKNN(AlterEgoModel):
             catalogue=catalogue, correct=correct, as_published=as_published, seed=seed,
         )  # fmt: skip
         self.k = k
+        self.weighted = weighted
 
     def _learn(self, changed: npt.NDArray[Any]) -> None:
         if self.k <= 0:
@@ -94,6 +97,8 @@ class D2PUserKNN(AlterEgoModel):
         if self.k < weights.shape[1]:
             least = np.partition(weights, -self.k, axis=1)[:, -self.k]
             weights[weights < least[:, None]] = 0.0
+        if not self.weighted:
+            weights = (weights > 0).astype(np.float64)
         votes = (known.T @ weights.T).T
         scores = self._posterior.guess(votes) if self._corrected else votes
         return np.where(weights.any(axis=1, keepdims=True), scores, self.shares_)
