@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from distributions import ROOT
 from epicrec import registry
 from epicrec.cli import main
 from epicrec.data import Catalogue, Dataset, Ratings
@@ -151,3 +154,19 @@ def test_the_protocol_of_d2p(small: Dataset) -> None:
     assert {"precision@1", "recall@20", "coverage@5"} <= {*result.metrics}
     again = evaluate("svd", small, protocol="d2p", settings={"seeds": 1})
     assert again.metrics["precision@5"] > result.metrics["precision@5"]
+
+
+def test_the_page_is_made_of_what_was_found() -> None:
+    script = ROOT / "docs" / "compare_tables.py"
+    done = subprocess.run(
+        [sys.executable, script, "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["films", "ml-100k"])
+def test_the_page_has_everyone(name: str) -> None:
+    found = json.loads((ROOT / "docs" / f"compare-{name}.json").read_text("utf-8"))
+    for table in found["tasks"].values():
+        said = {row["method"] for row in table["rows"] + table["refused"]}
+        assert said | {*found["left_out"]} == {one.name for one in CONTENDERS}

@@ -71,8 +71,8 @@ def _part_loss(setting: Setting) -> Found:
     note = (
         "Loss of a filter that learned from everybody's release against one that learned from "
         "histories. The paper's filter is factorisation by stochastic gradient descent (GraphLab); "
-        "alternating least squares has the same objective and no step size to choose. The loss is "
-        "small wherever releases are small, whatever they hold: popularity alone stands beside it."
+        "alternating least squares has the same objective and no step size to choose. Popularity "
+        "alone stands beside it."
     )
     return Found({"recommendation MAE loss": table}, plot_loss(table, setting.folder), note)
 
@@ -249,6 +249,7 @@ def time_table(datasets: list[Dataset], *, seed: int) -> list[dict[str, Any]]:
     table = []
     for dataset in datasets:
         setting = experiment(dataset, seed=seed, max_users=1)
+        theirs = dataset.name in PAPER["loss_at_most"]
         history = setting.catalogue.item_ids[setting.people.items]
         for method in EPICREC:
             device = EPICREC[method](setting.catalogue, prior=setting.prior)
@@ -262,7 +263,7 @@ def time_table(datasets: list[Dataset], *, seed: int) -> list[dict[str, Any]]:
                 {
                     "data": dataset.name,
                     "method": method,
-                    "paper at most": PAPER["seconds_at_most"][method],
+                    "paper at most": PAPER["seconds_at_most"][method] if theirs else None,
                     "release": release,
                     "with quantification": release + quantified,
                 }
