@@ -315,6 +315,7 @@ def plot_seconds(table: Rows, folder: Path) -> list[Path]:
         {"data": row["data"], "method": row["method"], "what": what, "seconds": row[what]}
         for row in table
         for what in ("paper at most", "with quantification", "release")
+        if row[what] is not None
     ]
     chart = (
         alt.Chart(alt.Data(values=values))
