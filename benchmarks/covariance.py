@@ -2,24 +2,32 @@
 
     python benchmarks/covariance.py            growth on simulated ratings
     python benchmarks/covariance.py netflix    the whole fit, where the data is beside the checkout
+    python benchmarks/covariance.py before ../before/src [DATA [EVERY]]
+                                               pairs of items by another version's code and by ours,
+                                               in turns, of every so manieth user of a data set
 
 Every line is one fresh process, so that its peak memory is its own.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import resource
 import subprocess
 import sys
 import time
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from epicrec.data import Ratings, Scale, load_dataset, split_probe
+from epicrec.engine.local import local
 from epicrec.models.covariance.kernel import memory_needed
 from epicrec.models.covariance.model import CovarianceSVD
+from epicrec.models.covariance.statistics import PairSums
 
 
 def simulated(users: int, items: int, per_user: int) -> Ratings:
@@ -47,8 +55,40 @@ def one_fit(ratings: Ratings, **settings: Any) -> dict[str, Any]:
         "pairs": int(np.sum(ratings.user_counts * (ratings.user_counts - 1) // 2)),
         "seconds": round(time.perf_counter() - began, 2),
         "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "stated_mb": memory_needed(ratings.n_items, len(ratings)) // 2**20,
+        "stated_mb": memory_needed(ratings.n_items) // 2**20,
     }
+
+
+def one_sum(name: str, every: int) -> dict[str, Any]:
+    """Processor and wall time of the sums over pairs of items, and what they are."""
+    whole = load_dataset(name).ratings
+    ratings = whole.users_at(np.arange(0, whole.n_users, every))
+    del whole
+    statistic = PairSums("rating", 2, ratings.scale, np.zeros(ratings.n_items, np.int16))
+    local(statistic, ratings.users_at(np.arange(9)))  # compile
+    used, began = time.process_time(), time.perf_counter()
+    found = local(statistic, ratings)
+    return {
+        "seconds": round(time.perf_counter() - began, 2),
+        "processor_seconds": round(time.process_time() - used, 2),
+        "sum": hashlib.sha256(found).hexdigest(),
+    }
+
+
+def compare(before: str, name: str = "films", every: str = "1") -> None:
+    """Another version's sums and ours, twice in turns, and the ratio of their best times."""
+    best: dict[str, float] = {}
+    sums = set()
+    for path in [before, os.environ.get("PYTHONPATH", "src")] * 2:
+        command = [sys.executable, __file__, "sum", name, every]
+        environment = os.environ | {"PYTHONPATH": path}
+        found = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+        figures = json.loads(found.stdout)
+        sums.add(figures.pop("sum"))
+        best[path] = min(best.get(path, inf), figures["processor_seconds"])
+        print(json.dumps({"code": path} | figures), flush=True)
+    old, new = best.values()
+    print(json.dumps({"same_to_the_bit": len(sums) == 1, "ratio": round(old / new, 2)}))
 
 
 def main(arguments: list[str]) -> None:
@@ -56,6 +96,10 @@ def main(arguments: list[str]) -> None:
         users, items, per_user = (int(a) for a in arguments[1:])
         one_fit(simulated(50, 60, 5))  # compile
         print(json.dumps(one_fit(simulated(users, items, per_user))))
+    elif arguments[:1] == ["before"]:
+        compare(*arguments[1:])
+    elif arguments[:1] == ["sum"]:
+        print(json.dumps(one_sum(arguments[1], int(arguments[2]))))
     elif arguments[:1] == ["netflix"]:
         one_fit(simulated(50, 60, 5))
         train, _ = split_probe(load_dataset("netflix").ratings)

@@ -40,7 +40,10 @@ class TestCovarianceKNN(RecommenderContract):
     settings = {"epsilon": 5.0, "seed": 0}
 
 
-def test_kernel_against_an_obvious_twin(viewers: Ratings) -> None:
+@pytest.mark.parametrize(("places", "ratings"), [(1 << 26, 1 << 30), (90, 1 << 30), (1 << 26, 99)])
+def test_kernel_against_an_obvious_twin(viewers: Ratings, monkeypatch, places, ratings) -> None:
+    monkeypatch.setattr(kernel, "_PLACES", places)
+    monkeypatch.setattr(kernel, "_RATINGS", ratings)
     rng = np.random.default_rng(0)
     values = rng.integers(-64, 65, len(viewers)).astype(np.int8)
     weights = rng.integers(0, 1 << 20, viewers.n_users)

@@ -1,13 +1,15 @@
 """The sum of users' outer products, below the diagonal: the one expensive step of a fit.
 
-Items are ordered by popularity, so that the entries most often added to share the cache, and each
-row is summed by itself, over the users who rated its item, in a buffer that fits the cache. Threads
-take different rows, so nothing is shared. The order shows nowhere in the result.
+Items are ordered by popularity and cut into strips of 256. A tile is two strips: the users who have
+items of both add to its 256 × 256 sums, which fit in the cache, and both strips are read from one
+end to the other, two bytes a rating. Threads take different tiles, so nothing is shared. Neither
+the order nor the strips show in the result.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numba
 import numpy as np
@@ -20,6 +22,12 @@ from epicrec.progress import report
 from epicrec.threads import in_threads
 
 Integers = npt.NDArray[np.int64]
+
+STRIP = 256
+"""Items of a strip: a place among them is one byte."""
+_PLACES = 1 << 26
+"""So many places of strips and users are kept at once: with more users, they come in blocks."""
+_RATINGS = 1 << 30
 
 
 def memory_needed(n_items: int) -> int:
@@ -54,27 +62,32 @@ def pair_sums(
     """Σ_u weights_u·v_u v_uᵀ: entry (i, j), j < i, at i(i-1)/2 + j, then `extra` zeros."""
     n = ratings.n_items
     out = np.zeros(n * (n - 1) // 2 + extra, np.int64)
-    if len(ratings) == 0:
-        return out
-    counts = ratings.item_counts
-    by_rank = np.argsort(-counts, kind="stable").astype(np.int32)
+    by_rank = np.argsort(-ratings.item_counts, kind="stable").astype(np.int32)
     rank = np.empty(n, np.int32)
     rank[by_rank] = np.arange(n, dtype=np.int32)
-    starts = np.concatenate([[0], np.cumsum(counts[by_rank])]).astype(np.int64)
-    user_of, entries, before = _by_item_and_user(
-        ratings.indptr, ratings.items, values, rank, starts
-    )
-    work = np.concatenate([[0], np.cumsum(before, dtype=np.int64)])[starts]
-    cuts = np.searchsorted(work, np.linspace(0, work[-1], 129)[1:-1])
-    edges = [0, *np.unique(cuts[(cuts > 0) & (cuts < n)]).tolist(), n]
+    strips = -(-n // STRIP)
+    blocks = list(pairwise(_edges(ratings.indptr, _PLACES // max(strips, 1))))
+    for at, (first, last) in enumerate(blocks):
+        indptr = ratings.indptr[first : last + 1]
+        places, codes = _by_strip(indptr, ratings.items, values, rank, strips)
 
-    def rows(span: tuple[int, int]) -> int:
-        _sum_rows(*span, starts, user_of, before, ratings.indptr, entries, weights, by_rank, out)
-        return int(work[span[1]])
+        def tiles(strip: int, places: Any = places, codes: Any = codes, first: int = first) -> int:
+            _sum_tiles(strip, places, codes, weights[first:], by_rank, out)
+            return strip + 1
 
-    for done in in_threads(rows, pairwise(edges)):
-        report("summing pairs of items", done, int(work[-1]))
+        for done in in_threads(tiles, range(strips)):
+            report("summing pairs of items", at * strips + done, len(blocks) * strips)
     return out
+
+
+def _edges(indptr: Integers, users: int) -> list[int]:
+    """Where blocks of so many users begin, or of fewer where their ratings are very many."""
+    edges = [0]
+    while edges[-1] < len(indptr) - 1:
+        few = int(np.searchsorted(indptr, indptr[edges[-1]] + _RATINGS, "right")) - 1
+        last = min(edges[-1] + max(users, 1), max(few, edges[-1] + 1), len(indptr) - 1)
+        edges.append(last)
+    return edges
 
 
 def dense(packed: Integers, n: int, scales: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
@@ -87,67 +100,79 @@ def dense(packed: Integers, n: int, scales: npt.NDArray[np.float64]) -> npt.NDAr
 
 
 @numba.njit(cache=True, nogil=True)
-def _by_item_and_user(
+def _by_strip(
     indptr: Integers,
     items: npt.NDArray[np.int32],
     values: npt.NDArray[np.int8],
     rank: npt.NDArray[np.int32],
-    starts: Integers,
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32], npt.NDArray[np.int32]]:
-    """The users of each item; each user's ratings by rank of the item, as rank·256 + value + 128;
-    and for each rating of an item how many more popular items its user has rated."""
-    n_users = len(indptr) - 1
-    user_of = np.empty(len(items), np.int32)
-    of_item = np.empty(len(items), np.int8)
-    next_of_item = starts[:-1].copy()
-    for user in range(n_users):
+    strips: int,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint16]]:
+    """The ratings strip by strip, in a strip user by user, as place in the strip·256 + value; and
+    where those of each strip and user begin."""
+    users = len(indptr) - 1
+    places = np.zeros((strips, users + 1), np.int32)
+    for user in range(users):
         for at in range(indptr[user], indptr[user + 1]):
-            place = next_of_item[rank[items[at]]]
-            next_of_item[rank[items[at]]] += 1
-            user_of[place] = user
-            of_item[place] = values[at]
-    entries = np.empty(len(items), np.uint32)
-    before = np.empty(len(items), np.int32)
-    filled = np.zeros(n_users, np.int32)
-    for item in range(len(starts) - 1):
-        for place in range(starts[item], starts[item + 1]):
-            user = user_of[place]
-            before[place] = filled[user]
-            at = indptr[user] + filled[user]
-            filled[user] += 1
-            entries[at] = (item << 8) + of_item[place] + 128
-    return user_of, entries, before
+            places[rank[items[at]] // STRIP, user + 1] += 1
+    following = np.empty(strips, np.int64)
+    total = 0
+    for strip in range(strips):
+        places[strip, 0] = following[strip] = total
+        for user in range(users):
+            total += places[strip, user + 1]
+            places[strip, user + 1] = total
+    codes = np.empty(total, np.uint16)
+    for user in range(users):
+        for at in range(indptr[user], indptr[user + 1]):
+            item = rank[items[at]]
+            strip = item // STRIP
+            place = np.uint16(item - strip * STRIP) << np.uint16(8)
+            codes[following[strip]] = place | np.uint16(np.uint8(values[at]))
+            following[strip] += 1
+    return places, codes
 
 
 @numba.njit(cache=True, nogil=True)
-def _sum_rows(
-    first: int,
-    last: int,
-    starts: Integers,
-    user_of: npt.NDArray[np.int32],
-    before: npt.NDArray[np.int32],
-    indptr: Integers,
-    entries: npt.NDArray[np.uint32],
+def _sum_tiles(
+    strip: int,
+    places: npt.NDArray[np.int32],
+    codes: npt.NDArray[np.uint16],
     weights: Integers,
     by_rank: npt.NDArray[np.int32],
     out: Integers,
 ) -> None:
-    shift, low_bits = np.uint32(8), np.uint32(255)
-    row = np.zeros(max(last, 1), np.int64)
-    for item in range(first, last):
-        row[:item] = 0
-        for place in range(starts[item], starts[item + 1]):
-            user = user_of[place]
-            start = indptr[user]
-            own = start + before[place]
-            times = weights[user] * (np.int64(entries[own] & low_bits) - 128)
-            for entry in entries[start:own]:
-                row[np.uint64(entry >> shift)] += times * (np.int64(entry & low_bits) - 128)
-        here = np.int64(by_rank[item])
-        for other in range(item):
-            there = np.int64(by_rank[other])
+    """Add the tiles of a strip with itself and with all more popular ones."""
+    high_bits, shift = np.uint64(0xFF00), np.uint64(8)
+    own = places[strip]
+    users = np.flatnonzero(own[1:] != own[:-1])
+    for other in range(strip + 1):
+        tile = np.zeros(STRIP * STRIP, np.int64)
+        theirs = places[other]
+        for user in users:
+            start, stop = theirs[user], theirs[user + 1]
+            for at in range(own[user], own[user + 1]):
+                times = weights[user] * np.int64(np.int8(codes[at]))
+                row = np.uint64(codes[at]) & high_bits
+                # of a strip with itself, each pair once
+                for code in codes[start : at if other == strip else stop]:
+                    tile[row | (np.uint64(code) >> shift)] += times * np.int64(np.int8(code))
+        _add_tile(tile, strip, other, by_rank, out)
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_tile(
+    tile: Integers, strip: int, other: int, by_rank: npt.NDArray[np.int32], out: Integers
+) -> None:
+    n = len(by_rank)
+    for i in range(min(STRIP, n - strip * STRIP)):
+        here = np.int64(by_rank[strip * STRIP + i])
+        for j in range(i if other == strip else STRIP):
+            there = np.int64(by_rank[other * STRIP + j])
+            value = tile[i * STRIP + j]
+            if other == strip:
+                value += tile[j * STRIP + i]
             low, high = min(here, there), max(here, there)
-            out[high * (high - 1) // 2 + low] = row[other]
+            out[high * (high - 1) // 2 + low] += value
 
 
 @numba.njit(cache=True, nogil=True)
