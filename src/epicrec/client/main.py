@@ -87,7 +87,17 @@ def make_client(
     from epicrec.client.app import Client
     from epicrec.client.door import Door
 
-    state = open_state(folder, server=server, certificate=certificate, catalogue=catalogue)
+    bound = _bound(port)
+    try:
+        state = open_state(folder, server=server, certificate=certificate, catalogue=catalogue)
+    except BaseException:
+        bound.close()
+        raise
+    door = Door(folder, bound.getsockname()[1])
+    return Client(state, door, bound), door.invite()
+
+
+def _bound(port: int) -> socket.socket:
     # named as TCP, else asyncio leaves small answers waiting for one another
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     if os.name != "nt":  # there it would let two programs take one port
@@ -98,8 +108,7 @@ def make_client(
     except OSError as error:
         bound.close()
         raise InputError(f"port {port} is taken ({error}); give another with --port") from error
-    door = Door(folder, bound.getsockname()[1])
-    return Client(state, door, bound), door.invite()
+    return bound
 
 
 def open_state(

@@ -127,7 +127,11 @@ class Store:
         self._hold = _hold(folder)
         try:
             self._db = self._open(passphrase)
-            self._migrate()
+            try:
+                self._migrate()
+            except BaseException:
+                self._db.close()
+                raise
         except BaseException:
             self._hold.close()
             raise
@@ -306,7 +310,11 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _in_memory(content: bytes) -> sqlite3.Connection:
     db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-    db.deserialize(content)
+    try:
+        db.deserialize(content)
+    except BaseException:
+        db.close()
+        raise
     return _prepared(db)
 
 

@@ -31,7 +31,6 @@ from epicrec.data.ratings import Ratings
 from epicrec.data.scale import HALF_STARS, STARS, Scale
 from epicrec.data.simulate import embedded_items, simulate_table
 from epicrec.data.source import Source, all_of
-from epicrec.data.stream import into_columns
 from epicrec.data.titles import titles_table
 from epicrec.errors import InputError
 from epicrec.files import write_whole
@@ -148,6 +147,8 @@ def convert_dataset(
     `columns` gives the file's names of our columns where they differ, `sep` what stands between
     the columns of a text file.
     """
+    from epicrec.data.stream import into_columns  # compiled code, which few need
+
     folder = Path(folder)
     if str(name) == EMBEDDED or (find_dataset(name) / "ratings.json").exists():
         if columns or sep:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -151,7 +150,7 @@ def _put_aside(blocks: Iterator[pa.Table], path: Path, scale: Scale | None) -> _
                     records[name] = optional(block, name, record[name], row)
             if len(users) > len(counts):
                 counts = np.concatenate([counts, np.zeros(len(users), np.int64)])
-            _count(records["user"], counts)
+            np.add.at(counts, records["user"], 1)
             records.tofile(file)
             row += len(block)
     if row == 0:
@@ -279,9 +278,3 @@ class _Column:
     def __exit__(self, *_: object) -> None:
         self._write_header()
         self._file.close()
-
-
-@numba.njit(cache=True, nogil=True)
-def _count(users: Codes, counts: Integers) -> None:
-    for user in users:
-        counts[user] += 1

@@ -58,6 +58,8 @@ class HelperOverHttps:
         self._http = httpx.Client(
             base_url=settings.other_url, verify=context, trust_env=False, timeout=_PATIENCE,
             transport=transport,
+            # no connection is used again: the helper may be closing it when minutes have passed
+            limits=httpx.Limits(max_keepalive_connections=0),
         )  # fmt: skip
 
     def close(self) -> None:

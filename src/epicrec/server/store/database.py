@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,7 @@ T = TypeVar("T")
 _AT_ONCE = 256
 _WAITING = 10_000
 _CONNECT_SECONDS = 5
+_READ_SECONDS = 5
 _MIGRATING = 0x65706963  # the name of a lock
 
 CHANGES, DELETIONS, CATALOGUE = 1, 2, 3
@@ -165,6 +167,9 @@ class Database:
         if self._looking is not None:
             self._looking.close()
             self._looking = None
+        end = time.monotonic() + _READ_SECONDS
+        while self.engine.pool.checkedout() and time.monotonic() < end:  # type: ignore[attr-defined]
+            time.sleep(0.01)  # reads whose caller is gone go on; dispose would not close theirs
         self.engine.dispose()
 
     def _work(self) -> None:
