@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from epicrec.data import (
-    EMBEDDED,
+    Dataset,
     Ratings,
     available,
     load_dataset,
@@ -21,7 +21,7 @@ from epicrec.data import (
 )
 from epicrec.evaluate.metrics import rating_metrics
 from epicrec.models.covariance.model import CovarianceKNN, CovarianceSVD
-from epicrec.papers.parts import Found, Paper, Part, Rows, Setting
+from epicrec.papers.parts import Found, Paper, Part, Rows, Setting, crowd
 from epicrec.papers.plots import curves
 from epicrec.progress import report
 
@@ -47,9 +47,11 @@ DEVIATES = (
 )
 
 
-def _names(setting: Setting) -> list[str]:
+def _datasets(setting: Setting, viewers: int) -> list[Dataset]:
+    """The paper's data and MovieLens where they are found; else so many viewers of the films."""
     wanted = ["ml-100k"] if setting.quick else ["ml-1m", "netflix"]
-    return [name for name in wanted if name in available()] or [EMBEDDED]
+    found = [load_dataset(name) for name in wanted if name in available()]
+    return found or [crowd(viewers)]
 
 
 def _split(ratings: Ratings, seed: int) -> tuple[Ratings, Ratings]:
@@ -69,9 +71,11 @@ def _top(ratings: Ratings, part: float = 1.0, seed: int = 0) -> Ratings:
 def _part_theta(setting: Setting) -> Found:
     """Figure 1."""
     rows: Rows = []
-    for name in _names(setting):
-        train, test = _split(_top(load_dataset(name).ratings), setting.seed)
-        rows += theta_rows(name, train, test, QUICK_THETAS if setting.quick else THETAS, setting)
+    for data in _datasets(setting, 8000):
+        train, test = _split(_top(data.ratings), setting.seed)
+        rows += theta_rows(
+            data.name, train, test, QUICK_THETAS if setting.quick else THETAS, setting
+        )
     points = [
         {"panel": row["data"], "x": row["theta"], "line": recipe, "y": row[recipe]}
         for row in rows
@@ -88,9 +92,10 @@ def _part_theta(setting: Setting) -> Found:
 
 def _part_growth(setting: Setting) -> Found:
     """Figure 2."""
-    name = "netflix" if "netflix" in available() else _names(setting)[-1]
-    crowds = CROWDS if name != "netflix" else NETFLIX_CROWDS[: 2 if setting.quick else None]
-    rows = growth_rows(name, load_dataset(name).ratings, crowds, setting)
+    here = "netflix" in available()
+    data = load_dataset("netflix") if here else crowd(32_000)
+    crowds = NETFLIX_CROWDS[: 2 if setting.quick else None] if here else CROWDS
+    name, rows = data.name, growth_rows(data.name, data.ratings, crowds, setting)
     points = [
         {"panel": name, "x": row["people"], "line": how, "y": row[f"loss, {how}"]}
         for row in rows
@@ -108,10 +113,10 @@ def _part_growth(setting: Setting) -> Found:
 def _part_epsilon(setting: Setting) -> Found:
     """What the paper does not have: RMSE by what the noise is worth."""
     rows: Rows = []
-    for name in _names(setting):
-        train, test = _split(load_dataset(name).ratings, setting.seed)
+    for data in _datasets(setting, 4000):
+        train, test = _split(data.ratings, setting.seed)
         budgets = QUICK_EPSILONS if setting.quick else EPSILONS
-        rows += epsilon_rows(name, train, test, budgets, setting.seed)
+        rows += epsilon_rows(data.name, train, test, budgets, setting.seed)
     points = [
         {"panel": row["data"], "x": row["epsilon"], "line": row["recipe"], "y": row["rmse"]}
         for row in rows
@@ -159,9 +164,9 @@ def growth_rows(name: str, ratings: Ratings, crowds: tuple[float, ...], setting:
     """Figure 2: the loss of cleaned kNN at θ = 0.15 against the same without noise, and that of the
     default at the same exact ε, for a part of the people."""
     rows: Rows = []
-    for done, crowd in enumerate(crowds):
+    for done, part in enumerate(crowds):
         report(f"Figure 2 on {name}", done, len(crowds))
-        some = _top(ratings, crowd, setting.seed)
+        some = _top(ratings, part, setting.seed)
         train, test = _split(some, setting.seed)
         row: dict[str, Any] = {"data": name, "people": some.n_users, "ratings": len(some)}
         private = CovarianceKNN(as_published=True, theta=PAPER_THETA, delta=1e-6, seed=setting.seed)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from epicrec._version import __version__
-from epicrec.data import available
+from epicrec.data import EMBEDDED, Dataset, Ratings, available, load_dataset
+from epicrec.data.simulate import simulate_table
 from epicrec.files import write_whole
 from epicrec.progress import report
 
@@ -54,6 +55,16 @@ class Paper:
     title: str
     parts: tuple[Part, ...]
     not_here: Mapping[str, str] = field(default_factory=dict)
+
+
+def crowd(people: int) -> Dataset:
+    """The embedded films with so many simulated viewers, where the paper's data is not here and its
+    experiment needs more of them than a demonstration."""
+    films = load_dataset(EMBEDDED)
+    scale = films.ratings.scale
+    ratings = Ratings.from_table(simulate_table(users=people), scale=scale)
+    ratings = ratings.with_items(films.ratings.item_ids)
+    return Dataset(f"{EMBEDDED} ({people:,} viewers)", ratings, films.catalogue)
 
 
 def make_parts(papers: Sequence[Paper], setting: Setting) -> Iterator[dict[str, Any]]:
