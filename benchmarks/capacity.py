@@ -2,12 +2,14 @@
 
     python benchmarks/capacity.py                            2 million ratings, 20,000 people
     python benchmarks/capacity.py 1000000 --folder /tmp      100 million ratings: a tenth
-    python benchmarks/capacity.py 10000000 --folder /tmp     a billion; about 60 GB of disk
+    python benchmarks/capacity.py 10000000 --folder /tmp     a billion: 40 GB of disk
+    python benchmarks/capacity.py --accuracy ml-1m           the price of doing without item²
 
 100 draws a person among 20,000 items of Zipf-like popularity, the repeated ones once. Every line is
 a fresh process with its own peak memory: the simulation, `epicrec data convert`, and each statistic
-over the mapped columns by the local engine. `--items` and `--each` change the shape; then a second
-run beside the first tells what an item and a rating cost.
+over the mapped columns by the local engine; nanoseconds are of processor time, compilation counted
+in. `--items` and `--each` change the shape, and a run beside another tells what an item and a user
+cost.
 """
 
 from __future__ import annotations
@@ -25,10 +27,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
-from epicrec.data import Ratings, Scale
+from epicrec.data import Ratings, Scale, load_dataset
 from epicrec.data.datasets import convert_dataset
 from epicrec.engine.local import local
+from epicrec.evaluate import evaluate
 from epicrec.machine import peak_memory
+from epicrec.models.covariance import histories, kernel, ratings
 from epicrec.models.covariance.moments import Overall
 from epicrec.models.covariance.statistics import ItemEffects
 from epicrec.models.covariance.tastes import ItemTastes, TasteProducts
@@ -82,12 +86,13 @@ def statistics(n: int) -> dict[str, Callable[[Path], Any]]:
 
 
 def _measured(answer: Any, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    began = time.perf_counter()
+    used, began = time.process_time(), time.perf_counter()
     work(*arguments)
-    answer.send((time.perf_counter() - began, peak_memory()))
+    spent = time.perf_counter() - began, time.process_time() - used
+    answer.send((*spent, peak_memory()))
 
 
-def fresh(name: str, ratings: int | None, work: Callable[..., Any], *arguments: Any) -> None:
+def fresh(name: str, count: int | None, work: Callable[..., Any], *arguments: Any) -> None:
     """Run it in a process of its own and print what it took."""
     here, there = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("fork").Process(
@@ -95,12 +100,49 @@ def fresh(name: str, ratings: int | None, work: Callable[..., Any], *arguments: 
     )
     process.start()
     there.close()
-    seconds, peak = here.recv()
+    seconds, used, peak = here.recv()
     process.join()
     figures = {"what": name, "seconds": round(seconds, 1), "peak_rss_mb": round(peak)}
-    if ratings is not None:
-        figures["ns_per_rating"] = round(seconds / ratings * 1e9, 1)
+    figures["processor_seconds"] = round(used, 1)
+    if count is not None:
+        figures["ns_per_rating"] = round(used / count * 1e9, 1)
     print(json.dumps(figures), flush=True)
+
+
+def accuracy(name: str) -> None:
+    """RMSE and nDCG@10 with all statistics and, as where the memory does not hold them, without
+    pairs of items; seed 0."""
+    data = load_dataset(name)
+    for protocol, metric, unit, epsilons in (
+        ("rating", "rmse", "rating", (1.0, 10.0)),
+        ("topn", "ndcg", "rating", (1.0, 10.0)),
+        ("topn", "ndcg", "user", (1.0, 10.0)),
+    ):
+        for epsilon in epsilons:
+            figures: dict[str, Any] = {"protocol": protocol, "unit": unit, "epsilon": epsilon}
+            for kind, room in (("with pairs", kernel.fits), ("without", lambda _: False)):
+                histories.fits = ratings.fits = room
+                feedback = "implicit" if protocol == "topn" else "explicit"
+                found = evaluate(
+                    "covariance-svd", data, protocol=protocol, epsilon=epsilon, delta=1e-6,
+                    unit=unit, feedback=feedback, seed=0,
+                )  # fmt: skip
+                figures[kind] = round(found.metrics[metric], 4)
+            print(json.dumps(figures), flush=True)
+
+
+def capacity(people: int, items: int, each: int, where: Path | None) -> None:
+    """Every step of ratings from a file to sums, in a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="capacity-", dir=where) as folder:
+        source, mapped = Path(folder, "ratings.parquet"), Path(folder, "mapped")
+        fresh("simulate", None, simulate, source, people, items, each)
+        count = pa_parquet.read_metadata(source).num_rows
+        fresh("convert", count, convert, source, mapped)
+        source.unlink()
+        n = Ratings.open(mapped).n_items
+        print(json.dumps({"ratings": count, "people": people, "items": n}), flush=True)
+        for name, work in statistics(n).items():
+            fresh(name, count, work, mapped)
 
 
 def main() -> None:
@@ -109,17 +151,12 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=20_000)
     parser.add_argument("--each", type=int, default=100)
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--accuracy", metavar="DATA")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="capacity-", dir=asked.folder) as folder:
-        source, mapped = Path(folder, "ratings.parquet"), Path(folder, "mapped")
-        fresh("simulate", None, simulate, source, asked.people, asked.items, asked.each)
-        ratings = pa_parquet.read_metadata(source).num_rows
-        fresh("convert", ratings, convert, source, mapped)
-        source.unlink()
-        n = Ratings.open(mapped).n_items
-        print(json.dumps({"ratings": ratings, "people": asked.people, "items": n}), flush=True)
-        for name, work in statistics(n).items():
-            fresh(name, ratings, work, mapped)
+    if asked.accuracy:
+        accuracy(asked.accuracy)
+    else:
+        capacity(asked.people, asked.items, asked.each, asked.folder)
 
 
 if __name__ == "__main__":
