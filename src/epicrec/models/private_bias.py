@@ -7,6 +7,7 @@ from fractions import Fraction
 from math import sqrt
 from typing import Any, Self
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -24,6 +25,8 @@ from epicrec.seeds import derived
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+_AT_ONCE = 1 << 16  # ratings whose codes are in the cache when they are added
 
 PUBLIC = "The list of items, what the catalogue tells of them, and the rating scale are public."
 SPREAD = Spread(0.9, own_mean=0.2, taste=0.05)
@@ -55,10 +58,10 @@ class ForAndAgainst:
 
     def __call__(self, part: Ratings) -> Integers:
         """All totals for, then all totals against."""
-        codes = codes_of(part.values, self.scale)
         totals = np.zeros((2, part.n_items), np.int64)
-        np.add.at(totals[0], part.items, codes)
-        np.add.at(totals[1], part.items, self.span - codes)
+        for start in range(0, len(part), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            _add(part.items[some], codes_of(part.values[some], self.scale), self.span, totals)
         return totals.reshape(-1)
 
     def sums(self, raw: npt.NDArray[Any], noise: float) -> ItemSums:
@@ -72,6 +75,13 @@ class ForAndAgainst:
             sqrt(2) * spread * each,
             tails=True,
         )
+
+
+@numba.njit(cache=True, nogil=True)
+def _add(items: npt.NDArray[np.int32], codes: Integers, span: int, totals: Integers) -> None:
+    for at in range(len(items)):
+        totals[0, items[at]] += codes[at]
+        totals[1, items[at]] += span - codes[at]
 
 
 class PrivateBias(FactorModel):
