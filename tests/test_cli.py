@@ -75,6 +75,33 @@ def test_one_set_takes_several_settings(capsys) -> None:
     assert settings["seed"] == 3
 
 
+@pytest.mark.parametrize(
+    ("method", "options", "says"),
+    [
+        ("covariance-svd", ["--engine", "spark"], "--master"),
+        ("covariance-svd", ["--master", "local[2]"], "--engine spark"),
+        ("covariance-svd", ["--engine", "abacus"], "local or spark"),
+        ("bias", ["--checkpoint", "kept"], "does not learn from sums"),
+    ],
+)
+def test_engines_and_checkpoints_that_cannot_be(
+    capsys, tmp_path, monkeypatch, method, options, says
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, "fit", method, "model.npz", *options)
+    assert code == 2
+    assert says in err
+    assert not (tmp_path / "model.npz").exists()
+
+
+def test_a_checkpoint_changes_nothing_and_goes(capsys, tmp_path) -> None:
+    fit = ["fit", "covariance-svd", "--epsilon", "1", "--set", "seed=3"]
+    for name, more in (("plain", []), ("kept", ["--checkpoint", str(tmp_path / "kept")])):
+        run_json(capsys, *fit, str(tmp_path / f"{name}.npz"), *more)
+    assert (tmp_path / "plain.npz").read_bytes() == (tmp_path / "kept.npz").read_bytes()
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["lock"]
+
+
 def test_fit_then_recommend(capsys, tmp_path, films) -> None:
     model, history = tmp_path / "model.npz", tmp_path / "history.csv"
     run_json(capsys, "fit", "item-knn", str(model))

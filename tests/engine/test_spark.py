@@ -12,11 +12,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from epicrec.data import Ratings
@@ -31,6 +32,7 @@ pyspark = pytest.importorskip("pyspark", reason="needs pyspark: pip install 'epi
 if shutil.which("java") is None:
     pytest.skip("needs Java 17 or 21, which is not here", allow_module_level=True)
 
+from epicrec.engine import spark as engine  # noqa: E402
 from epicrec.engine.session import session  # noqa: E402
 from epicrec.engine.spark import SparkRatings  # noqa: E402
 
@@ -46,6 +48,7 @@ ENVIRONMENT = os.environ | {
     "SPARK_HOME": str(HOME),
     "SPARK_LOCAL_IP": "127.0.0.1",
     "SPARK_DAEMON_MEMORY": "256m",
+    "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short lives
     "PYSPARK_PYTHON": sys.executable,
     "PYTHONPATH": SOURCES,
 }
@@ -120,7 +123,7 @@ def answers(port: int) -> bool:
 
 
 def wait_for(happened: Any, what: str) -> None:
-    until = time.monotonic() + 120
+    until = time.monotonic() + 300
     while not happened():
         if time.monotonic() > until:
             pytest.fail(f"{what} did not come")
@@ -208,6 +211,82 @@ def test_a_worker_killed_in_the_middle_changes_nothing(
     np.testing.assert_array_equal(found, ItemEffects("user", 2, viewers.scale)(viewers))
 
 
+def test_as_spark_ml_knows_recommenders(spark, viewers: Ratings, tmp_path: Path) -> None:
+    from epicrec.spark import PrivateRecommender, PrivateRecommenderModel
+
+    here = CovarianceSVD(epsilon=50.0, seed=3).fit(viewers)
+    names = {"user_id": "user", "item_id": "item"}
+    table = viewers.to_table().select(["user_id", "item_id", "rating"])
+    frame = spark.createDataFrame(table).withColumnsRenamed(names)
+    estimator = PrivateRecommender(items=viewers.item_ids, scale="1:5:1", epsilon=50.0, seed=3)
+    fitted = estimator.fit(frame)
+    assert fitted.guarantee == here.guarantee
+
+    fitted.write().save(str(tmp_path / "model"))
+    model = PrivateRecommenderModel.load(str(tmp_path / "model"))
+    with pytest.raises(InputError, match="knows no users"):
+        model.recommendForAllUsers(3)
+    model.setHistories(frame)
+    lists = {row["user"]: row["recommendations"] for row in model.recommendForAllUsers(3).collect()}
+    expected = here.recommend(viewers, n=3)
+    assert {user: [r["item"] for r in rows] for user, rows in lists.items()} == {
+        user: [r["item_id"] for r in expected.to_pylist() if r["user_id"] == user]
+        for user in viewers.user_ids.tolist()
+    }
+    one, other = viewers.user_ids[:2].tolist()
+    asked = spark.createDataFrame([(one,), (one,), (-1,)], "user long")
+    (only,) = model.recommendForUserSubset(asked, 3).collect()
+    assert (only["user"], only["recommendations"]) == (one, lists[one])
+
+    item = int(viewers.item_ids[0])
+    pairs = spark.createDataFrame(
+        [(one, item, "a"), (other, item, "b"), (-1, item, "c"), (one, -1, "d"), (None, item, "e")],
+        "user long, item long, note string",
+    )
+    found = {row["note"]: row["prediction"] for row in model.transform(pairs).collect()}
+    told = here.predict({"user_id": [one, other], "item_id": [item, item]}, histories=viewers)
+    assert [found["a"], found["b"]] == pytest.approx(told["score"].to_pylist(), rel=1e-6)
+    assert 1 <= found["c"] <= 5  # as anybody
+    assert np.isnan([found["d"], found["e"]]).all()
+    kept = model.copy({model.coldStartStrategy: "drop"}).transform(pairs)
+    assert {row["note"] for row in kept.select("note").collect()} == {"a", "b", "c"}
+
+
+def test_releases_of_a_population_are_drawn_once(spark, viewers: Ratings, films, tmp_path) -> None:
+    from pyspark.ml.recommendation import ALS
+    from pyspark.sql import functions as F
+
+    from epicrec.perturb import D2P, DPI, Release
+    from epicrec.seeds import derived
+    from epicrec.spark import release_population
+
+    table = viewers.to_table().select(["user_id", "item_id", "rating"])
+    frame = spark.createDataFrame(table)
+    names = {"userCol": "user_id", "itemCol": "item_id", "items": viewers.item_ids}
+    perturber = DPI(viewers.scale, epsilon=1.0)
+    seeded = release_population(
+        frame, perturber, str(tmp_path / "seeded"), scale="1:5:1", seed=4, **names
+    )
+    for row in seeded.collect():
+        at = viewers.row(int(viewers.positions([row["user"]])[0]))
+        history = {"item_id": viewers.item_ids[viewers.items[at]], "rating": viewers.values[at]}
+        own = perturber.release(pa.table(history), seed=derived(4, "release", row["user"]))
+        assert Release.from_json(row["release"]) == own.public()
+        assert (tuple(row["items"]), tuple(row["values"])) == (own.items, own.values)
+    there = str(tmp_path / "drawn")
+    drawn = release_population(frame, D2P(films), there, **names)
+    assert drawn.collect() == drawn.collect()
+    assert drawn.count() == viewers.n_users
+    pairs = drawn.select("user", F.explode(F.arrays_zip("items", "values")).alias("of"))
+    rated = pairs.select(
+        "user", F.col("of.items").alias("item"), F.col("of.values").alias("rating")
+    )
+    learned = ALS(implicitPrefs=True, rank=2, maxIter=1, seed=0).fit(rated)
+    assert learned.userFactors.count() == rated.select("user").distinct().count() > 0
+    with pytest.raises(InputError, match="already exists"):
+        release_population(frame, D2P(films), there, **names)
+
+
 def test_bad_rows_and_columns_are_told_without_a_java_trace(spark) -> None:
     def of(rows: list[tuple[Any, ...]], kinds: str, **named: Any) -> SparkRatings:
         frame = spark.createDataFrame(rows, kinds)
@@ -231,6 +310,37 @@ def test_a_model_that_reads_ratings_says_so(spark, viewers: Ratings) -> None:
             model.fit(there)
 
 
+def test_spark_connect_and_the_command(tmp_path: Path, viewers: Ratings) -> None:
+    """The same file as without a cluster, byte for byte."""
+    from epicrec.data.datasets import Dataset, write_dataset
+
+    known = replace(viewers, items_given=True, scale_given=True)
+    write_dataset(Dataset("viewers", known, None), tmp_path / "data")
+    fit = [sys.executable, "-W", "ignore", "-m", "epicrec", "fit", "covariance-svd"]
+    given = ["--data", str(tmp_path / "data"), "--epsilon", "30", "--set", "seed=3"]
+    subprocess.run([*fit, str(tmp_path / "here.npz"), *given], env=ENVIRONMENT, check=True)
+    with held_port() as port:
+        pass  # not held: this server does not share its port
+    options = [f"spark.connect.grpc.binding.port={port}", "spark.ui.enabled=false"]
+    server = subprocess.Popen(
+        [
+            str(HOME / "bin" / "spark-submit"), "--master", "local[1]",
+            *(part for option in options for part in ("--conf", option)),
+            "--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal",
+        ],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT,
+    )  # fmt: skip
+    try:
+        wait_for(lambda: answers(port), "the server of Spark Connect")
+        there = [str(tmp_path / "there.npz"), *given, "--checkpoint", str(tmp_path / "kept")]
+        remote = ["--engine", "spark", "--master", f"sc://127.0.0.1:{port}"]
+        subprocess.run([*fit, *there, *remote], env=ENVIRONMENT, check=True)
+    finally:
+        server.terminate()
+        server.wait()
+    assert (tmp_path / "there.npz").read_bytes() == (tmp_path / "here.npz").read_bytes()
+
+
 def test_nobody_listens_and_no_java(monkeypatch, tmp_path: Path) -> None:
     with held_port() as port:
         for kind in ("spark", "sc"):
@@ -240,3 +350,14 @@ def test_nobody_listens_and_no_java(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(InputError, match="needs Java 17 or 21"):
         session("local[1]")
+
+
+def test_workers_lost_for_good(spark, cluster: Cluster, viewers: Ratings, monkeypatch) -> None:
+    """The last test: nobody is there after it."""
+    there = in_cluster(spark, viewers, 1)
+    for process in cluster.processes[1:]:
+        process.kill()
+        process.wait()
+    monkeypatch.setattr(engine, "PATIENCE", 3.0)
+    with pytest.raises(InputError, match="no machine of the cluster runs anything"):
+        there.total(ItemEffects("user", 2, viewers.scale))

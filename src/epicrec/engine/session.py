@@ -41,7 +41,7 @@ def session(master: str) -> SparkSession:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
         builder = SparkSession.builder.master(master).config(map=settings)
-    with told():
+    with told(None):
         return builder.appName("epicrec").getOrCreate()
 
 
@@ -91,7 +91,7 @@ def load_dataset(
             "in a cluster neither items nor scale are guessed from the ratings; give --items and, "
             "for ratings, --scale"
         )
-    with told():
+    with told(spark):
         frame = _frame(spark, name)
         on = known.scale if "rating" in frame.columns or rated else None
         ratings = SparkRatings.of(frame, items=known.items, scale=on)

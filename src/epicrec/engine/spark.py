@@ -11,10 +11,12 @@ here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -28,8 +30,10 @@ from epicrec.errors import InputError
 from epicrec.extras import needs
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
+PATIENCE = 300.0
+"""Seconds for which a job may wait for a machine that runs it."""
 COLLECTED_AT_ONCE = 1 << 14
 """So many slices of a sum, 128 MB, are on the way to the driver at a time."""
 
@@ -68,29 +72,22 @@ class SparkRatings(RemoteRatings):
 
         ids = item_list(items)
         scale = Scale.parse(scale) if isinstance(scale, str) else scale
-        with told():
-            rows = _rows(frame, user, item, None if scale is None else rating)
+        with told(frame.sparkSession):
             partitions = partitions or tasks_at_once(frame.sparkSession)
-            kind = rows.schema["user"].dataType.simpleString()
-            columns = f"user {kind}, items binary" + ("" if scale is None else ", values binary")
-            people = (
-                rows.repartition(partitions, "user")
-                .sortWithinPartitions("user")
-                .mapInArrow(partial(people_of, item_ids=ids, scale=scale), columns)
-                .persist(StorageLevel.DISK_ONLY)
-            )
-        return cls(people, ids, scale, partitions)
+            columns = {"user": user, "item": item, "rating": rating}
+            people = by_person(frame, ids, scale, columns, partitions)
+            return cls(people.persist(StorageLevel.DISK_ONLY), ids, scale, partitions)
 
     def __len__(self) -> int:
         from pyspark.sql import functions as F
 
-        with told():
+        with told(self.people.sparkSession):
             found = self.people.agg(F.sum(F.length("items")).alias("bytes")).first()
         return ((found and found["bytes"]) or 0) // 4
 
     @property
     def n_users(self) -> int:
-        with told():
+        with told(self.people.sparkSession):
             return int(self.people.count())
 
     def as_history(self) -> Self:
@@ -99,7 +96,7 @@ class SparkRatings(RemoteRatings):
     def first_users(self, most: int) -> Self:
         if self.n_users <= most:
             return self
-        with told():
+        with told(self.people.sparkSession):
             after = self.people.select("user").orderBy("user").offset(most).first()
         assert after is not None
         return replace(self, people=self.people.where(self.people["user"] < after["user"]))
@@ -111,7 +108,7 @@ class SparkRatings(RemoteRatings):
         out = np.array(statistic(_nobody(self.n_items, self.scale)))  # zeros, as many as there are
         slots = -(-len(out) // SLICE)
         each = partial(partial_sum, statistic=statistic, n_items=self.n_items, scale=self.scale)
-        with told():
+        with told(self.people.sparkSession):
             parts = self.people.mapInArrow(each, "slot int, part binary")
             sums = parts.repartition(min(self.partitions, slots), "slot").mapInArrow(
                 merged, "slot int, part binary"
@@ -120,11 +117,29 @@ class SparkRatings(RemoteRatings):
                 _fill(out, sums.toArrow())
                 return out
             sums = sums.persist(StorageLevel.DISK_ONLY)
-            for first in range(0, slots, COLLECTED_AT_ONCE):
-                here = F.col("slot").between(first, first + COLLECTED_AT_ONCE - 1)
-                _fill(out, sums.where(here).toArrow())
-            sums.unpersist()
+            try:
+                for first in range(0, slots, COLLECTED_AT_ONCE):
+                    here = F.col("slot").between(first, first + COLLECTED_AT_ONCE - 1)
+                    _fill(out, sums.where(here).toArrow())
+            finally:
+                sums.unpersist()
         return out
+
+
+def by_person(
+    frame: DataFrame,
+    item_ids: npt.NDArray[Any],
+    scale: Scale | None,
+    columns: Mapping[str, str],
+    partitions: int,
+) -> DataFrame:
+    """One row a person, `user, items, values`, each partition in the order of users; `columns` are
+    the frame's names of `user, item, rating`."""
+    rows = _rows(frame, columns["user"], columns["item"], columns["rating"] if scale else None)
+    kind = rows.schema["user"].dataType.simpleString()
+    people = f"user {kind}, items binary" + (", values binary" if scale else "")
+    together = rows.repartition(partitions, "user").sortWithinPartitions("user")
+    return together.mapInArrow(partial(people_of, item_ids=item_ids, scale=scale), people)
 
 
 def tasks_at_once(spark: Any) -> int:
@@ -136,19 +151,55 @@ def tasks_at_once(spark: Any) -> int:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def told(spark: SparkSession | None) -> Iterator[None]:
     """What goes wrong in the cluster, as an error for the person who asked for it."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    with _waiting(spark) as gave_up:
+        try:
+            yield
+        except (PySparkException, Py4JError) as error:
+            ours = re.findall(r"epicrec\.errors\.InputError: (.+)", str(error))
+            first = str(error).strip().split("\n")[0]
+            why = "no machine of the cluster runs anything" if gave_up.is_set() else first
+            raise InputError(
+                ours[0] if ours else f"Spark did not finish: {why}. Nothing was released"
+            ) from error
+
+
+@contextmanager
+def _waiting(spark: SparkSession | None) -> Iterator[Event]:
+    """Within it, jobs are given up of which no machine runs anything for so long as PATIENCE says;
+    Spark itself would wait for ever. With Spark Connect that is the server's business."""
+    from pyspark.errors import PySparkException
+
+    over, gave_up = Event(), Event()
     try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        ours = re.findall(r"epicrec\.errors\.InputError: (.+)", str(error))
-        first = str(error).strip().split("\n")[0]
-        raise InputError(
-            ours[0] if ours else f"Spark did not finish: {first} Nothing was released"
-        ) from error
+        context = spark and spark.sparkContext
+    except PySparkException:
+        context = None
+    if context is None:
+        yield gave_up
+        return
+
+    def watch() -> None:
+        tracker, alive = context.statusTracker(), time.monotonic()
+        while not over.wait(PATIENCE / 30):
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            if not stages or any(stage and stage.numActiveTasks for stage in stages):
+                alive = time.monotonic()
+            elif time.monotonic() - alive > PATIENCE:
+                gave_up.set()
+                context.cancelAllJobs()
+
+    watching = Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield gave_up
+    finally:
+        over.set()
+        watching.join()
 
 
 def _rows(frame: DataFrame, user: str, item: str, rating: str | None) -> DataFrame:

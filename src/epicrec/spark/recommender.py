@@ -16,9 +16,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from epicrec.data import Scale
 from epicrec.engine.people import ratings_of
-from epicrec.engine.spark import SparkRatings, told
+from epicrec.engine.spark import SparkRatings, by_person, tasks_at_once, told
 from epicrec.errors import InputError, NotFittedError
 from epicrec.extras import needs
 from epicrec.models import Recommender, load, make_model
@@ -69,9 +68,9 @@ class _Columns(HasPredictionCol):
             excludeSeen=True,
         )  # fmt: skip
 
-    def _ratings(self, frame: DataFrame, items: Any, scale: Scale | str | None) -> SparkRatings:
-        names = {name: self.getOrDefault(f"{name}Col") for name in ("user", "item", "rating")}
-        return SparkRatings.of(frame, items=items, scale=scale, **names)
+    @property
+    def _names(self) -> dict[str, Any]:
+        return {name: self.getOrDefault(f"{name}Col") for name in ("user", "item", "rating")}
 
 
 class PrivateRecommender(Estimator, _Columns, DefaultParamsWritable, DefaultParamsReadable):
@@ -115,7 +114,8 @@ class PrivateRecommender(Estimator, _Columns, DefaultParamsWritable, DefaultPara
             raise InputError('a private model takes the scale from outside; give scale="1:5:1"')
         recommender = make_model(self.getOrDefault("method"), **given)
         scale = self.getOrDefault("scale") if explicit else None
-        ratings = self._ratings(dataset, self.getOrDefault("items"), scale)
+        items = self.getOrDefault("items")
+        ratings = SparkRatings.of(dataset, items=items, scale=scale, **self._names)
         try:
             recommender.fit(ratings)
         finally:
@@ -200,7 +200,11 @@ class PrivateRecommenderModel(Model, _Columns, MLWritable, MLReadable[Any]):
                 "histories: model.setHistories(frame)"
             )
         scale = self._learned.scale_ if self._learned.feedback == "explicit" else None
-        return self._ratings(self.histories, self._learned.item_ids_, scale).people
+        spark = self.histories.sparkSession
+        with told(spark):
+            at_once = tasks_at_once(spark)
+            items = self._learned.item_ids_
+            return by_person(self.histories, items, scale, self._names, at_once)
 
     def _lists(self, people: DataFrame, n: int) -> DataFrame:
         item, user = self.getOrDefault("itemCol"), self.getOrDefault("userCol")
@@ -270,7 +274,7 @@ class _Writer(MLWriter):
             whole = file.read_bytes()
         parts = [(at // _CHUNK, whole[at : at + _CHUNK]) for at in range(0, len(whole), _CHUNK)]
         spark = self.sparkSession
-        with told():
+        with told(spark):
             DefaultParamsWriter.saveMetadata(self.model, path, spark)
             spark.createDataFrame(parts, "number int, part binary").write.parquet(f"{path}/model")
 
@@ -278,7 +282,7 @@ class _Writer(MLWriter):
 class _Reader(MLReader[Any]):
     def load(self, path: str) -> PrivateRecommenderModel:
         spark = self.sparkSession
-        with told():
+        with told(spark):
             metadata = DefaultParamsReader.loadMetadata(path, spark)
             parts = spark.read.parquet(f"{path}/model").orderBy("number").collect()
         with tempfile.TemporaryDirectory() as folder:
