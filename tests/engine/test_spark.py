@@ -109,6 +109,7 @@ def spark(cluster: Cluster) -> Iterator[Any]:
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
         running = session(cluster.master)
+        running.conf.set("spark.sql.shuffle.partitions", "2")
         yield running
         running.stop()
 
@@ -251,7 +252,8 @@ def test_as_spark_ml_knows_recommenders(spark, viewers: Ratings, tmp_path: Path)
         "user long, item string, note string",
     )
     found = {row["note"]: row["prediction"] for row in model.transform(pairs).collect()}
-    told = here.predict({"user_id": [one, other], "item_id": [item, item]}, histories=viewers)
+    same = pa.table({"user_id": [one, other], "item_id": [item, item]})
+    told = here.predict(same, histories=viewers)
     assert [found["a"], found["b"]] == pytest.approx(told["score"].to_pylist(), rel=1e-6)
     assert 1 <= found["c"] <= 5  # as anybody
     assert np.isnan([found["d"], found["e"]]).all()
