@@ -19,10 +19,12 @@ from epicrec.data import Ratings, Scale
 from epicrec.models.covariance.statistics import STEPS, Norm, Unit, in_steps, root
 from epicrec.models.private_bias import ForAndAgainst
 from epicrec.models.taste import Spread
+from epicrec.threads import in_threads
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
+_AT_ONCE = 1 << 20  # ratings of the users that one thread looks at
 VOTE, LOUD = 64, 3.0
 """A person's vote for taste is a whole number from -64 to 64; a few ratings make it a whole one."""
 
@@ -85,6 +87,12 @@ class Moments:
         return Fraction(sum(parts)) if self.norm == 1 else root(sum(p * p for p in parts))
 
     def __call__(self, part: Ratings) -> Integers:
+        total = np.zeros(2, np.int64)
+        for found in in_threads(self._of, part.blocks(_AT_ONCE)):
+            total += found
+        return total
+
+    def _of(self, part: Ratings) -> Integers:
         residuals = in_steps(part.values, self.scale).astype(np.int64) - self.levels[part.items]
         clamped = np.clip(residuals, -STEPS, STEPS)
         squares = clamped * clamped // STEPS
