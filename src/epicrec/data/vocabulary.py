@@ -21,7 +21,7 @@ MOST = (1 << 31) - 2
 
 
 class Vocabulary:
-    """Codes of ids; memory grows with the ids (about 24 bytes a number) and with nothing else."""
+    """Codes of ids; memory grows with the ids and with nothing else."""
 
     def __init__(self, name: str) -> None:
         self.name = name
