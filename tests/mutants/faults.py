@@ -248,7 +248,8 @@ NAMED = [
         "[rows[span] - start, items[span]]", "[rows[span], items[span]]",
     ),
     Fault(
-        "block offset of lists", "blocks", "models/base.py", "return rows + start,", "return rows,"
+        "block offset of lists", "blocks", "models/base.py",
+        "block.user_ids[rows]", "histories.user_ids[rows]",
     ),
     Fault(
         "blocks of one user too many", "blocks", "models/base.py",

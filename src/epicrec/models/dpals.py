@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from epicrec.data import Catalogue, Ratings
 from epicrec.engine import Engine, Integers
-from epicrec.engine.local import local
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback
 from epicrec.models.covariance.budget import Budget, check_budget
@@ -141,8 +140,6 @@ class DPALS(FactorModel):
 
     status = "proved"
     units = ("user",)
-
-    engine: Engine = staticmethod(local)
 
     def __init__(
         self,
