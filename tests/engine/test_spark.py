@@ -50,6 +50,9 @@ ENVIRONMENT = os.environ | {
     "SPARK_DAEMON_MEMORY": "256m",
     "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short lives
     "PYSPARK_PYTHON": sys.executable,
+    # a busy machine is slow and not gone
+    "PYSPARK_SUBMIT_ARGS": "--conf spark.network.timeout=900s --conf spark.rpc.askTimeout=900s "
+    "--conf spark.sql.shuffle.partitions=2 pyspark-shell",
     "PYTHONPATH": SOURCES,
 }
 
@@ -109,7 +112,6 @@ def spark(cluster: Cluster) -> Iterator[Any]:
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
         running = session(cluster.master)
-        running.conf.set("spark.sql.shuffle.partitions", "2")
         yield running
         running.stop()
 
@@ -287,9 +289,8 @@ def test_releases_of_a_population_are_drawn_once(spark, viewers: Ratings, films,
     assert drawn.collect() == drawn.collect()
     assert drawn.count() == viewers.n_users
     pairs = drawn.select("user", F.explode(F.arrays_zip("items", "values")).alias("of"))
-    rated = pairs.select(
-        "user", F.col("of.items").alias("item"), F.col("of.values").alias("rating")
-    )
+    numbered = F.hash("of.items").alias("item")  # ALS knows items by numbers
+    rated = pairs.select("user", numbered, F.col("of.values").alias("rating"))
     learned = ALS(implicitPrefs=True, rank=2, maxIter=1, seed=0).fit(rated)
     assert learned.userFactors.count() == rated.select("user").distinct().count() > 0
     with pytest.raises(InputError, match="already exists"):
