@@ -309,7 +309,7 @@ NAMED = [
     ),
     Fault(
         "second total without noise", "private-bias", "models/private_bias.py",
-        "return add_discrete_laplace(totals, scale, seed=own)",
+        "return once(lambda: add_discrete_laplace(totals, scale, seed=own))",
         "add_discrete_laplace(totals[0], scale, seed=own)\n    return totals",
     ),
     Fault(
