@@ -59,7 +59,7 @@ def test_what_only_figures_need_is_no_part_of_the_base() -> None:
     assert not base & (papers | server | {"pyspark"})
     assert {"altair", "vl-convert-python", "implicit", "threadpoolctl"} <= papers
     assert {"implicit", "threadpoolctl"} <= server
-    assert "epicrec[client,server,papers]" in extras["dev"]
+    assert "epicrec[client,server,papers,spark]" in extras["dev"]
 
 
 @pytest.mark.parametrize("paper", epicrec.papers.PAPERS)
