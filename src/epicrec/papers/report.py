@@ -23,16 +23,22 @@ def markdown(papers: Sequence[Paper], parts: Sequence[Mapping[str, Any]], plots:
     for paper in papers:
         own = [part for part in parts if part["paper"] == paper.name]
         lines += [f"## {paper.title}", "", "| figure or table | here |", "| --- | --- |"]
-        lines += [f"| {figure} | {where} |" for figure, where in index(paper, own)]
+        lines += [f"| {figure} | {_starred(where)} |" for figure, where in index(paper, own)]
         for part in own:
-            lines += ["", f"### {part['title']}", "", *_about(part)]
+            title = _starred(part["title"])
+            lines += ["", f"### {title}", "", *map(_starred, _about(part))]
             for plot in part["plots"]:
                 if plot.endswith(".svg"):
-                    lines += [f"![{part['title']}]({plots}{plot})", ""]
+                    lines += [f"![{title}]({plots}{plot})", ""]
             for name, rows in part["tables"].items():
-                lines += [f"**{name}**", "", *_pipes(rows), ""]
+                lines += [f"**{_starred(name)}**", "", *_pipes(rows), ""]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _starred(text: str) -> str:
+    """A star is one, as in p*, and no emphasis."""
+    return text.replace("*", "\\*")
 
 
 def html(papers: Sequence[Paper], parts: Sequence[Mapping[str, Any]]) -> str:
@@ -90,7 +96,9 @@ def _pipes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     columns = _columns(rows)
     lines = [columns, ["---"] * len(columns)]
     lines += [[shown(row.get(name)) for name in columns] for row in rows]
-    return [f"| {' | '.join(cell.replace('|', ' ') for cell in line)} |" for line in lines]
+    return [
+        f"| {' | '.join(_starred(cell.replace('|', ' ')) for cell in line)} |" for line in lines
+    ]
 
 
 def _cells(rows: Sequence[Mapping[str, Any]]) -> str:
