@@ -47,7 +47,7 @@ SOURCES = str(Path(__file__).parents[2] / "src")
 ENVIRONMENT = os.environ | {
     "SPARK_HOME": str(HOME),
     "SPARK_LOCAL_IP": "127.0.0.1",
-    "SPARK_DAEMON_MEMORY": "256m",
+    "SPARK_DAEMON_MEMORY": "600m",
     "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short lives
     "PYSPARK_PYTHON": sys.executable,
     # a busy machine is slow and not gone
