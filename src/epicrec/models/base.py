@@ -198,7 +198,8 @@ class Recommender(ABC):
         if n <= 0:
             raise InputError(f"n must be at least 1, got {n}; ask for one item or more")
         self._check_fitted()
-        histories = users if isinstance(users, Ratings) else self._histories_of(users)
+        given = isinstance(users, Ratings)
+        histories = users if given else self._histories_of(users)
         if histories.n_users == 0:
             raise _nobody()
         excluded = np.zeros(len(self.item_ids_), np.bool_)
@@ -207,7 +208,7 @@ class Recommender(ABC):
             positions = find(self.item_ids_, items)
             excluded[positions[positions >= 0]] = False
         for part, _, _ in self._blocks(histories):
-            block = self._histories_of(part)
+            block = self._histories_of(part) if given else part
             rows, best, scores, rank = self._top(block, n, exclude_seen, excluded)
             columns = {
                 "user_id": block.user_ids[rows],
