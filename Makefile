@@ -16,10 +16,10 @@ demo: $(VENV)/.base  ## the main job on the embedded data
 	$(BIN)/epicrec demo
 
 test: $(VENV)/.dev system  ## all tests
-	$(BIN)/python -m pytest -n 2 --dist loadscope $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 coverage: $(VENV)/.dev system  ## all tests, and which lines none of them runs
-	$(BIN)/python -m pytest -n 2 --dist loadscope --cov=epicrec --cov-report=term:skip-covered $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder --cov=epicrec --cov-report=term:skip-covered $(ARGS)
 
 matrix:  ## all tests on each Python we support that is here, each with its own .venv-3.x
 	@failed=; \

@@ -138,7 +138,7 @@ def made(name: str, folder: Path) -> Any:
     return json.loads(json.dumps(dict(part.make(Setting(folder, quick=True)).tables)))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_all_of_a_paper_on_the_embedded_films(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

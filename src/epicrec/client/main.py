@@ -87,11 +87,12 @@ def make_client(
     from epicrec.client.app import Client
     from epicrec.client.door import Door
 
-    bound = _bound(port)
+    state = open_state(folder, server=server, certificate=certificate, catalogue=catalogue)
     try:
-        state = open_state(folder, server=server, certificate=certificate, catalogue=catalogue)
+        bound = _bound(port)
     except BaseException:
-        bound.close()
+        if state.device is not None:
+            state.device.close()
         raise
     door = Door(folder, bound.getsockname()[1])
     return Client(state, door, bound), door.invite()
