@@ -160,7 +160,7 @@ def catch(ratings: Ratings, levels: npt.NDArray[np.float64], unit: str, norm: in
         if len(values) <= len(released):
             array[:] = released[len(values) - 1]
 
-    def cleaned(*released: Any, clean: bool) -> Any:
+    def cleaned(*released: Any, **_: bool) -> Any:
         """Post-processing of what was released: no part of this."""
         return np.zeros((len(released[-1]), 1))
 
