@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epicrec.data import Ratings, load_dataset, split_per_user, split_random
+from epicrec.engine.local import local
 from epicrec.errors import InputError
 from epicrec.evaluate import evaluate_rating, evaluate_topn
 from epicrec.models.bias import Popularity
@@ -46,6 +49,22 @@ def test_what_is_promised(viewers: Ratings) -> None:
     assert promise.epsilon == pytest.approx(0.7)
     assert (promise.delta, promise.unit, promise.status) == (1e-5, "user", "proved")
     assert sum(model.released_.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+def test_nobody_changes_what_another_contributes(viewers: Ratings, feedback: Any) -> None:
+    """Factors are floats: solved for together or alone, they must come to the same integers."""
+    model, seen = DPALS(epsilon=5.0, feedback=feedback, seed=1), []
+
+    def watched(statistic: Any, ratings: Ratings) -> Any:
+        seen.append((statistic, ratings))
+        return local(statistic, ratings)
+
+    model.engine = watched
+    model.fit(viewers)
+    for statistic, ratings in seen:
+        alone = [statistic(ratings.users_at(np.array([user]))) for user in range(ratings.n_users)]
+        assert np.array_equal(local(statistic, ratings), sum(alone))
 
 
 K = 3

@@ -15,11 +15,10 @@ from epicrec.collective.training import Task, resumed, train
 from epicrec.data import Catalogue, Ratings
 from epicrec.models.base import Feedback
 from epicrec.models.covariance.budget import check_budget
-from epicrec.models.factors import FactorModel
-from epicrec.privacy import Guarantee
+from epicrec.models.factors import ReleasedFactors
 
 
-class Collective(FactorModel):
+class Collective(ReleasedFactors):
     """Lists from sums that two servers take over shares, in which nobody sees a contribution.
 
     The learner is that of `covariance-svd` for histories at the user level; every sum is a round of
@@ -46,13 +45,6 @@ class Collective(FactorModel):
         self.delta = delta
         self.most = most
         self.seed = seed
-
-    guarantee_: dict[str, Any]
-
-    @property
-    def guarantee(self) -> Guarantee:
-        self._check_fitted()
-        return Guarantee.from_dict(self.guarantee_)
 
     @property
     def by_sums(self) -> bool:

@@ -26,10 +26,9 @@ from epicrec.models.covariance.histories import release_counts
 from epicrec.models.covariance.looks import look_at_effects
 from epicrec.models.covariance.statistics import STEPS, root
 from epicrec.models.covariance.tastes import ceil_roots
-from epicrec.models.factors import POPULARITY, AtHome, FactorModel, rating_state, solve_users
+from epicrec.models.factors import POPULARITY, AtHome, ReleasedFactors, rating_state, solve_users
 from epicrec.models.features import item_features
 from epicrec.models.private_bias import SPREAD
-from epicrec.privacy import Guarantee
 from epicrec.progress import report
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -126,7 +125,7 @@ class ItemNormals:
         return matrices[:n_items], right, alike
 
 
-class DPALS(FactorModel):
+class DPALS(ReleasedFactors):
     """Alternating least squares with noise, whole users hidden (Chien et al. 2021), as a peer.
 
     Chien et al. (2021) with adaptive weights (Krichene et al. 2023). Released, all at the user
@@ -157,13 +156,6 @@ class DPALS(FactorModel):
         self.factors = factors
         self.rounds = rounds
         self.seed = seed
-
-    guarantee_: dict[str, Any]
-
-    @property
-    def guarantee(self) -> Guarantee:
-        self._check_fitted()
-        return Guarantee.from_dict(self.guarantee_)
 
     def _fit(self, ratings: Ratings) -> None:
         self._fit_with(ratings, None)

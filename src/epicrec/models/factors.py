@@ -23,6 +23,7 @@ from epicrec.models.spectrum import (
     history_scales,
     leading_eigenpairs,
 )
+from epicrec.privacy import Guarantee
 from epicrec.progress import report
 from epicrec.threads import in_threads
 
@@ -117,6 +118,17 @@ class FactorModel(Recommender):
             return self.at_home.people(histories)
         users = np.asarray(histories.csr() @ self.projections_, np.float64)
         return np.zeros(len(users)), users
+
+
+class ReleasedFactors(FactorModel):
+    """Factors computed from what a fit released, with the guarantee of just that."""
+
+    guarantee_: dict[str, Any]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        self._check_fitted()
+        return Guarantee.from_dict(self.guarantee_)
 
 
 class SVD(FactorModel):

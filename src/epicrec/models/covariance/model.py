@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from epicrec.data import Catalogue, Ratings
@@ -16,12 +14,12 @@ from epicrec.models.covariance.published import fit_published
 from epicrec.models.covariance.ratings import release_ratings
 from epicrec.models.covariance.statistics import Unit
 from epicrec.models.exact import fit_ratings
-from epicrec.models.factors import FactorModel, fit_histories, most_factors
+from epicrec.models.factors import ReleasedFactors, fit_histories, most_factors
 from epicrec.models.features import item_features
 from epicrec.privacy import Guarantee
 
 
-class CovarianceSVD(FactorModel):
+class CovarianceSVD(ReleasedFactors):
     """Item factors from noisy item effects and a noisy item × item covariance.
 
     McSherry & Mironov (2009), improved: item effects (`ItemEffects`, in two looks) and a covariance
@@ -64,13 +62,6 @@ class CovarianceSVD(FactorModel):
         self.theta = theta
         self.cleaned = cleaned
         self.seed = seed
-
-    guarantee_: dict[str, Any]
-
-    @property
-    def guarantee(self) -> Guarantee:
-        self._check_fitted()
-        return Guarantee.from_dict(self.guarantee_)
 
     @property
     def promises(self) -> bool:
