@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import sqrt
+from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import norm
 
 from epicrec.collective.parameters import Parameters
 from epicrec.collective.shares import Integers
@@ -28,7 +28,7 @@ def implausible(parameters: Parameters, people: int, total: Integers) -> str | N
 
 def steps(tests: int) -> float:
     """How many standard deviations noise may be off where so many are looked at: 6 or more."""
-    return max(6.0, float(norm.isf(_ALARM / (2 * tests))))
+    return max(6.0, -NormalDist().inv_cdf(_ALARM / (2 * tests)))
 
 
 def _norms(parameters: Parameters, people: int, total: Integers) -> str | None:
