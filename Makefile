@@ -15,6 +15,8 @@ help:  ## say what there is
 demo: $(VENV)/.base  ## the main job on the embedded data
 	$(BIN)/epicrec demo
 
+# two tests at a time: each with one thread for its matrices, or four threads wait for each other
+test coverage soak: export OPENBLAS_NUM_THREADS = 1
 test: $(VENV)/.dev system  ## all tests
 	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
