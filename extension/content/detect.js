@@ -2,7 +2,7 @@
 // Detect: from the facts of a page to what it is about, and from what was played to what was seen.
 // Pure: it knows no page, no clock and no network.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, isWhole, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
   const HALF = 0.5;
   const LIVE = /^\/(?:[^/]+\/)*(?:live|livestream|live-tv|direct|en-direct)(?:\/|$)/i;
@@ -16,11 +16,21 @@
     const known = site ? site.read(facts, facts.marks, data) : undefined;
     if (known !== undefined) return known && finished(known, 3);
     if (data.live || LIVE.test(pathname)) return null;
-    for (const [layer, rank] of [[structured, 3], [openGraph, 2], [written, 1]]) {
+    const own = structured(facts, data);
+    if (own) return finished(own, 3);
+    if (isNoWork(facts, data)) return null;
+    for (const [layer, rank] of [[openGraph, 2], [written, 1]]) {
       const found = layer(facts, data);
       if (found) return finished(found, rank);
     }
     return null;
+  }
+
+  // Whether words say that what is shown is something beside a film, or performed, or played for points.
+  function isNoWork(facts, data) {
+    const spoken = [facts.title, ...facts.h1, clean(facts.og.title), data.video?.name ?? "", address(facts), ...facts.above].join(" | ");
+    const near = [...facts.h2, ...beside(facts)].join(" | "), site = [...facts.names, facts.title.replace(withoutSite(facts.title, facts), "")].join(" | ");
+    return data.elsewhere || NO_FILM_TYPES.test(facts.og.type ?? "") || EXTRA.test(spoken) || PERFORMED.test(`${spoken} | ${near}`) || ((STAGED.test(`${near} | ${site}`) || STAGE.test(`${new URL(facts.address).hostname} | ${site}`)) && !FILM.test(near));
   }
 
   // `rank`: how much is to be said for it; what is surer is not given up for what is less so.
@@ -39,11 +49,12 @@
     const texts = [...facts.h1, ...facts.h2, facts.title, clean(facts.og.title), ...beside(facts), address(facts)];
     if (work.kind === "film") {
       const said = saidYear(facts, work.title);
-      const near = work.doubtful ? nearYear(facts) : null;
+      const near = nearYear(facts); // two years on one page: one of them is another's
       // a full date of our days may be that of the page, unless the page says the year in words too
       const unsaid = work.doubtful === "day" && work.year > 2005 && !text(facts).includes(work.year);
       const year = said ?? ((near && near !== work.year) || unsaid ? null : work.year);
       const around = [facts.title, ...facts.h1].join(" | ").replaceAll(work.title, "");
+      if (/^article/.test(facts.og.type ?? "") && facts.h1.some((one) => ABOUT_ONE.test(one.replace(work.title, "")))) return null; // what a review reviews
       return { ...work, year, least: EXTRA.test(around) ? 3600 : leastOf(facts), length: work.length ?? lengthOf(data, work.title) ?? nearLength(facts) };
     }
     if (work.kind === "series") {
@@ -51,7 +62,7 @@
       return { ...work, least: 600, playing: both ? { kind: "episode", season: both.season, number: both.number } : null };
     }
     const told = someNumbers(texts);
-    const title = work.title || seriesIn(facts, work.episode);
+    const title = work.title || seriesIn(facts, data, work.episode);
     return title ? { ...work, title, season: work.season ?? told.season, number: work.number ?? told.number, least: 180 } : null;
   }
 
@@ -75,45 +86,48 @@
 
   const address = (facts) => pathOf(facts.address).replaceAll(/[-_/]/g, " ");
 
-  // The series' name, where an episode's data leave it out: what stands before its numbers, or the heading beside it.
-  function seriesIn(facts, episode) {
+  const CALLED = /^(?:watch|stream|serie[ns]?|série|сериал|дорама|dizi|assistir|ver|regarder|guarda|oglądaj)\s+(?=\p{Lu})/iu;
+  // A series' name: of all that stands before the numbers, or in a heading without any, what most of the page's texts hold.
+  function seriesIn(facts, data, episode) {
     const lines = beside(facts), at = lines.findIndex((one) => beforeNumbers(one) === "");
-    const candidates = [...facts.h1, withoutSite(facts.title, facts), clean(facts.og.title), ...facts.h2, ...lines].map(beforeNumbers)
-      .concat(facts.h1, facts.h2, at > 0 ? [lines[at - 1]] : []).map((one) => withYear(one ?? "")?.title ?? trim(one ?? ""));
-    return candidates.find((one) => one.length > 1 && plain(one) !== plain(episode ?? "")) ?? null;
+    const heads = [...facts.h1, withoutSite(facts.title, facts), withoutSite(clean(facts.og.title), facts), ...facts.h2];
+    const own = new Set([episode, ...[...heads, ...lines].map((one) => numbers(one)?.after)].filter(Boolean).map(plain));
+    const name = (one) => trim((withYear(one)?.title ?? one).replace(CALLED, ""));
+    const pieces = heads.filter((one) => beforeNumbers(one) === null).map((one) => one.split(/:\s|\s[-–—|]\s/)).filter((one) => one.length > 1).map(([first]) => first);
+    const unnumbered = (texts) => texts.filter((one) => beforeNumbers(one) === null && !/^\d+\.\s/.test(one));
+    const candidates = [...[...heads, ...lines].map((one) => beforeNumbers(one) ?? ""), ...unnumbered(facts.h1), at > 0 ? lines[at - 1] : "", ...unnumbered(heads), ...pieces]
+      .map(name).filter((one) => one.length > 1 && !own.has(plain(one)) && beforeNumbers(one) !== "" && !isSiteName(one, facts));
+    const said = [...heads, ...lines, ...facts.above, address(facts)].map(plain), votes = (one) => said.filter((text) => text.includes(plain(one))).length;
+    return candidates.map((one, order) => ({ one, order, votes: votes(one) })).sort((a, b) => b.votes - a.votes || a.order - b.order)[0]?.one ?? null;
   }
 
-  // "Series: Name of the episode", where the heading is the episode's.
-  function beforeColon(facts) {
-    const page = withoutSite(facts.title, facts), head = facts.h1[0] ?? "";
-    return head && page.endsWith(`: ${head}`) ? trim(page.slice(0, -head.length)) : null;
-  }
-
+  const DATED = /(?<!\d)\d{1,2}[.:]\d{2} ?(?:uhr|uur|h\b)|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|(?<!\d)\d{1,2}\.? (?:de )?\p{L}{3,} (?:de )?20\d\d/iu;
   const BESIDE_FILMS = /\/(?:extras?|bonus|interviews?|trailers?|clips?|making-of|behind-the-scenes|teasers?|news|blog|podcasts?)\//i;
   // Layer two: Open Graph, which counts for what is played.
   function openGraph(facts, data) {
     const type = facts.og.type ?? "", title = clean(facts.og.title);
-    if (!/^(?:video\.)?(?:movie|episode|tv_show)/.test(type) || data.elsewhere || !title || EXTRA.test(title) || EXTRA.test(facts.title) || BESIDE_FILMS.test(`${new URL(facts.address).pathname}/`)) return null;
-    const near = beside(facts).join(" | ");
-    if (PERFORMED.test([facts.title, ...facts.h2, near, address(facts)].join(" | ")) || (STAGED.test(near) && !FILM.test(near))) return null;
+    if (!/^(?:video\.)?(?:movie|episode|tv_show)/.test(type) || !title || BESIDE_FILMS.test(`${new URL(facts.address).pathname}/`)) return null;
     const texts = [title, ...facts.h1, ...facts.h2, facts.title, ...beside(facts), address(facts)];
     const length = seconds(facts.og["video:duration"]) ?? (EXTRA.test(data.video?.name ?? "") ? null : data.video?.length) ?? null;
     if (/movie/.test(type) && !numbers(title)) {
-      const name = headed(withoutSite(title, facts), facts), said = withYear(name) ?? { title: name, year: null };
+      const whole = withoutSite(title, facts), dated = withYear(whole), name = ownName(dated && !dated.rest ? dated.title : whole, facts, data), said = withYear(name) ?? { title: name, year: dated?.year ?? null };
       const year = said.year ?? saidYear(facts, said.title) ?? yearIn(facts.og["video:release_date"]) ?? nearYear(facts);
-      return { title: said.title, year, kind: "film", length: length ?? nearLength(facts), least: leastOf(facts) };
+      const sign = year !== null || length !== null || Object.values(signsOf(facts)).some(Boolean);
+      return { title: said.title, year, kind: "film", length: length ?? nearLength(facts), least: sign ? leastOf(facts) : 3600 };
     }
     const told = someNumbers(texts);
-    if (/tv_show/.test(type) && told.number === null) return null;
-    const series = [facts.title, ...facts.h1, title, ...facts.h2].map(beforeNumbers).map((one) => trim(withoutSite(one ?? "", facts))).find((one) => one.length > 1)
-      ?? beforeColon(facts) ?? title.split(/:\s|\s[-–—|]\s/)[0];
-    return { title: withYear(series)?.title ?? series, kind: "episode", ...told, length, least: 180 };
+    // an episode without a number is told from news, talks and matches by nothing but its name
+    if (told.number === null && (/tv_show/.test(type) || DATED.test(texts.join(" | ")) || STAGED.test([title, facts.title, ...facts.h1].join(" | ")))) return null;
+    const series = seriesIn(facts, data, null);
+    return series ? { title: series, kind: "episode", ...told, length, least: 180 } : null;
   }
 
   const CREDIT = /(?<!\p{L})(?:directed by|director|regie|regia|regi|reż|reżyseria|režie|rendezte|yönetmen|réalisé|réalisation|réalisateur|réalisatrice|un film de|un film di|ein film von|a film by|een film van|en film av|um filme de|dirigid[ao]|dirección|direção|instruktør|regissör|ohjaus|режисс[её]р)(?!\p{L})|(?<!\p{L})R: |監督|导演|導演|감독/iu;
   const GENRE = /(?<!\p{L})(?:drama|dramma|drame|thriller|krimi|komödie|comedy|comédie|comedia|commedia|horror|western|romance|animation|science[- ]fiction|sci-fi|film noir|abenteuer|adventure|драма|комедия)(?!\p{L})|드라마|剧情|喜剧|ドラマ/iu;
+  const RATED = /(?<![\p{L}\d])(?:fsk ?\d+|rated (?:g|pg|pg-13|r|nc-17)|pg-13|tv-(?:14|ma|pg|y7))(?![\p{L}\d])/iu;
   // Such a line beside the heading says that this is no film, unless it calls it one.
-  const STAGED = /(?<!\p{L})(?:lecture|vorlesung|webinar|talk ?show|talk|magazin|nachrichten|news|actualités|noticias|telegiornale|nyheder|nyheter|uutiset|wiadomości|новости|zprávy|journaal|híradó|konzert|concert|concierto|oper|opera|opéra|theater|theatre|théâtre|teatro|ballett?|livestream|gottesdienst|full match|podcast|gameplay|kurs|course|tutorial|mitschnitt|aufzeichnung|recording|sitzung|quiz|lesung|vortrag|hochamt|hörbuch|hörspiel|gelesen von|workshop|seminar|dj[- ]set|\p{L}*gespräch\p{L}*)(?!\p{L})/iu;
+  const STAGED = /(?<!\p{L})(?:lecture|vorlesung|webinar|talk ?show|talk|magazin|nachrichten|news|actualités|noticias|telegiornale|nyheder|nyheter|uutiset|wiadomości|новости|zprávy|journaal|híradó|konzert|concert|concierto|oper|opera|opéra|theater|theatre|théâtre|teatro|ballett?|livestream|gottesdienst|full match|podcast|gameplay|kurs|course|tutorial|mitschnitt|aufzeichnung|recording|sitzung|quiz|orchest\p{L}*|conductor|dirigent\p{L}*|philharmoni\p{L}*|symphon\p{L}*|sinfoni\p{L}*|recorded live|on stage|inszenierung|lesung|vortrag|hochamt|hörbuch|hörspiel|gelesen von|workshop|seminar|dj[- ]set|\p{L}*gespräch\p{L}*)(?!\p{L})/iu;
+  const STAGE = /(?<!film|spiel|kino|movie ?)theat(?:er|re)|konzert|concert|klassik|philharmon|bühne|festspiel|opernhaus/iu;
   const WHERE = /\/(?:films?|filme|movies?|watch|player|play|stream\w*|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|titles?|feature|documentar\w+|dokus?|ver|voir|guarda|regarder|assistir|ogladaj|izle|abspielen|wiedergabe|spielen|detail|vod)\//i;
   const OF_FILMS = /\/(?:films?|filme|movies?|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|feature|documentar\w+|dokus?)\//i;
   // Sites of these have long videos that are no films.
@@ -123,20 +137,30 @@
   const PLACE = /vod|videothek|mediathek|stream|tube|(?:^|[.-])tv|play/i;
   const SERIAL = /seri|novela|sitcom|dizi|anime|drama|season|staffel|saison|temporada|sezon|\/tv\//i;
 
+  // What speaks of films beside a title: the site's name, a genre, who made it, one link to a list of films, the address.
+  function signsOf(facts) {
+    const { hostname, pathname } = new URL(facts.address), near = beside(facts).join(" | ");
+    return {
+      called: /film|movie|kino|cine|flix|reel|screen/i.test(hostname) || STREAMS.test(hostname) || facts.names.some((one) => /film|movie|kino|cine|flix|シネマ|映画|电影|^(?:jellyfin|plex|emby|kodi)$/i.test(one)),
+      filmed: FILM.test(near) || GENRE.test(near) || RATED.test(near),
+      credited: CREDIT.test(`${near} | ${facts.about} | ${facts.h1.join(" | ")}`),
+      linked: Object.values(groupedLinks(facts)).some((one) => one.size === 1),
+      placed: OF_FILMS.test(`${pathname}/`),
+    };
+  }
+
   // Layer three: words alone. A season and a number, or a title that much else says is a film's.
   function written(facts, data) {
     const { hostname, pathname } = new URL(facts.address);
     const spoken = [facts.title, ...facts.h1, ...facts.h2, clean(facts.og.title), data.video?.name ?? ""].join(" | ");
-    const all = `${spoken} | ${address(facts)}`, near = beside(facts).join(" | ");
-    if (PERFORMED.test(all) || data.elsewhere || NO_FILM_TYPES.test(facts.og.type ?? "") || EXTRA.test(all) || EXTRA.test(facts.above.join(" | "))) return null;
     const texts = [facts.title, ...facts.h1, ...facts.h2, ...beside(facts)];
     const halves = someNumbers(texts);
     const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts)) ?? (halves.season !== null && halves.number !== null ? halves : null);
     const other = OTHER_SITE.test(hostname);
-    const one = both ?? (SERIAL.test(hostname + pathname + facts.title) && !other ? oneNumber([facts.title, ...facts.h1]) : null);
+    const one = both ?? ((SERIAL.test(hostname + pathname + facts.title) || /第\s*\d+\s*[集話]|\d+화/u.test(facts.title)) && !other ? oneNumber([facts.title, ...facts.h1]) : null);
     if (one) {
       if (OTHER.test(spoken)) return null;
-      const series = data.video?.series || seriesIn(facts, one.after ?? "");
+      const series = data.video?.series || seriesIn(facts, data, one.after ?? "");
       return series ? { title: series, kind: "episode", season: one.season, number: one.number, least: both ? 240 : 900 } : null;
     }
     const page = withoutSite(facts.title, facts);
@@ -150,23 +174,23 @@
     // words before a name in quotation marks speak about it
     if (!name || ABOUT_ONE.test(name) || /\p{L}\s*[„“"«].+[”“"»]/u.test(name) || (!heading && isSiteName(name, facts))) return null;
     const sure = said && (plain(said.title) === plain(name) || plain(facts.title).includes(plain(name)));
-    const whole = WHOLE.test(facts.title), where = WHERE.test(`${pathname}/`), credited = CREDIT.test(`${near} | ${facts.about} | ${facts.h1.join(" | ")}`);
+    const whole = isWhole(facts.title), where = WHERE.test(`${pathname}/`), { credited } = signsOf(facts);
     const byMaker = facts.h1.some((one) => MAKER.test(one));
-    const called = /film|movie|kino|cine|flix|reel|screen/i.test(hostname) || STREAMS.test(hostname) || facts.names.some((one) => /film|movie|kino|cine|flix|シネマ|映画|电影/i.test(one));
-    const filmed = FILM.test(near) || GENRE.test(near), linked = Object.values(groupedLinks(facts)).some((one) => one.size === 1);
+    const { called, filmed, linked, placed } = signsOf(facts);
     // a title may hold any word, if enough else says that it is one
-    const trusted = sure && (OF_FILMS.test(`${pathname}/`) || called || filmed || credited);
-    if (OTHER.test((trusted ? spoken.replaceAll(name, " ") : spoken).replace(WHOLE, " ")) || (STAGED.test(near) && !FILM.test(near))) return null;
+    const trusted = sure && (placed || called || filmed || credited);
+    if (OTHER.test((trusted ? spoken.replaceAll(name, " ") : spoken).replace(WHOLE, " "))) return null;
     const year = said?.year ?? nearYear(facts), length = data.video?.length ?? nearLength(facts);
     const plainName = sure && !/[\d,:]/.test(name) && name.split(" ").length < 6;
     const told = beside(facts).some((one) => yearIn(one) && /\d\s*(?:min|分|мин)/i.test(one) && !/\d{1,2}[./]\d{1,2}[./]/.test(one));
     const points = 2 * Boolean(sure) + 2 * whole + where + called + filmed + 2 * credited + 2 * linked + (!sure && year !== null) + Boolean(length) + told;
     // a name and a year alone may be anybody's video: something must speak of films, or of a place where they are played
-    const signs = whole || called || filmed || credited || linked || OF_FILMS.test(`${pathname}/`);
+    const signs = whole || called || filmed || credited || linked || placed;
     if (points < (other ? 4 : 2) || !(signs || plainName)) return null;
     return {
       title: trim(name.replace(WHOLE, "").replace(ENDING, "")) || name, year, kind: "film", length,
-      least: isShort(facts) ? 300 : byMaker ? 600 : !signs ? (where || PLACE.test(hostname) ? 4800 : 6000) : points > 2 ? 2400 : sure ? 4800 : 3600,
+      // what is said to be so long, by whom and of when, may be short
+      least: isShort(facts) ? 300 : byMaker ? 600 : credited && year !== null && length ? 1200 : !signs ? (where || PLACE.test(hostname) ? 4800 : 6000) : points > 2 ? 2400 : sure ? 4800 : 3600,
     };
   }
 

@@ -6,9 +6,13 @@
 
   const texts = (root, selector) => [...root.querySelectorAll(selector)].slice(0, MOST).map((one) => clean(one.textContent)).filter(Boolean);
 
+  // A document and the open shadow roots in it.
+  const roots = (root) => [root, ...[...root.querySelectorAll("*")].filter((one) => one.shadowRoot).flatMap((one) => roots(one.shadowRoot))];
+  const everywhere = (page, selector) => roots(page).flatMap((root) => [...root.querySelectorAll(selector)]);
+
   // A mark's texts; "@" asks for addresses of links, "%" for classes.
   function marked(page, selector) {
-    const found = [...page.querySelectorAll(selector.replace(/^[@%]/, ""))].slice(0, 40);
+    const found = everywhere(page, selector.replace(/^[@%]/, "")).slice(0, 40);
     if (selector[0] === "@") return found.map((one) => one.href);
     if (selector[0] === "%") return found.map((one) => one.className);
     return found.map((one) => clean(one.textContent)).filter(Boolean);
@@ -61,6 +65,16 @@
   }
   const spoken = (node) => [...node.childNodes].map((one) => (one.nodeType === 3 ? one.data : one.nodeName === "BR" ? " · " : spoken(one))).join("");
   const page = (root) => root.ownerDocument ?? root;
+  const PARTS = /^(?:A|DIV|P|SMALL|SPAN|STRONG)$/;
+  // A heading's words; what stands in elements of their own stands apart.
+  const headline = (heading) => clean([...heading.childNodes].map((one) => (one.nodeType === 3 ? one.data : PARTS.test(one.nodeName) ? ` ${headline(one)} ` : one.textContent)).join("")).slice(0, 300);
+
+  // A heading that begins with a link: the link is what it belongs to, the rest is its own.
+  function linked(heading) {
+    const first = [...(heading?.childNodes ?? [])].find((one) => one.textContent.trim()), link = first?.nodeType === 1 && (first.matches("a") ? first : first.querySelector("a"));
+    const whole = heading ? headline(heading) : "", begin = link ? headline(first) : "";
+    return link && /\p{L}/u.test(whole.slice(begin.length)) ? { series: begin, own: clean(whole.slice(begin.length)) } : null;
+  }
   const RELATED = /more|mehr|like|similar|related|recommend|auch|also|weitere|ähnlich|interess|aussi|más|tambi|também|altri|simili|meer|också|podobn|похож|関連|おすすめ|next|nächste|suivant|episoden|episodes|folgen|comment|kommentar/i;
 
   // What stands above the heading, beside it: often the series, the programme or the genre.
@@ -83,17 +97,18 @@
     }
     const site = globalThis.epicrec.sites.find(({ host }) => host.test(new URL(address).hostname));
     const outside = (element) => !element.closest("header, nav, aside, footer, [role=navigation]");
-    const heading = [...page.querySelectorAll("h1")].find(outside);
-    const heads = (level) => [...page.querySelectorAll(level)].filter(outside).slice(0, MOST).map((one) => clean(one.textContent).slice(0, 300)).filter(Boolean);
+    const heading = [...page.querySelectorAll("h1")].find(outside), both = linked(heading);
+    const heads = (level) => everywhere(page, level).filter(outside).slice(0, MOST).map((one) => (both && one === heading ? both.own : headline(one))).filter(Boolean);
+    const h1 = heads("h1"), h2 = heads("h2");
     return {
       address, title: clean(page.title).slice(0, 300), og,
       names: [og.site_name, named["application-name"], ...texts(page, ".logo, .site-title, a[href='/']").filter((one) => one.length < 40)].map(clean).filter(Boolean),
       jsonld: [...page.querySelectorAll("script[type='application/ld+json']")].slice(0, MOST).map((one) => one.textContent.slice(0, 200_000)),
       microdata: microdata(page),
-      h1: heads("h1"), h2: heads("h2").slice(0, 3),
+      h1, h2: (h1.length || h2.length ? h2 : heads("h3")).slice(0, 3),
       pictures: [...page.querySelectorAll("img[alt]")].filter((one) => /title|logo-title|treatment/i.test(one.className + (one.dataset.testid ?? ""))).slice(0, 3).map((one) => clean(one.alt)),
       links: [...new Set([...page.querySelectorAll("a[href*='imdb.com/title/tt'], a[href*='themoviedb.org/movie/'], a[href*='letterboxd.com/film/']")].filter(outside).map((one) => one.href))].slice(0, MOST),
-      about: clean(named.description ?? og.description).slice(0, 300), above: above(heading), small: lines(page.body ?? page, heading),
+      about: clean(named.description ?? og.description).slice(0, 300), above: [...above(heading), ...(both ? [both.series] : [])], small: lines(page.body ?? page, heading),
       marks: site ? Object.fromEntries(Object.entries(site.marks).map(([name, selector]) => [name, marked(page, selector)])) : null,
     };
   }
@@ -111,5 +126,5 @@
     };
   }
 
-  globalThis.epicrec.facts = { read, fresh };
+  globalThis.epicrec.facts = { read, fresh, roots };
 })();

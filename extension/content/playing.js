@@ -1,7 +1,7 @@
 "use strict";
 // Playing: which parts of a page's videos were played, each counted once.
 (() => {
-  const { clean } = globalThis.epicrec.text;
+  const { facts, text: { clean } } = globalThis.epicrec;
   const ADVERT = /(?:^|[-_\s])(?:ads?|advert\w*|ima|preroll|midroll|commercial|werbung|sponsor\w*)(?:$|[-_\s])/i;
   const AROUND = /(?:^|\s)(?:\S*-)?(?:ad-showing|ad-interrupting|ad-playing|ads?-?container|preroll|midroll|ad-break)(?:$|\s)/i;
   const EVENTS = ["play", "playing", "timeupdate", "pause", "ended", "seeking", "seeked", "emptied", "durationchange", "ratechange"];
@@ -49,9 +49,8 @@
     }
 
     // Videos that came since the last look.
-    look(root) {
-      for (const video of root.querySelectorAll("video")) this.#follow(video);
-      for (const element of root.querySelectorAll("*")) if (element.shadowRoot) this.look(element.shadowRoot);
+    look(page) {
+      for (const root of facts.roots(page)) for (const video of root.querySelectorAll("video")) this.#follow(video);
     }
 
     forget() {

@@ -74,6 +74,7 @@
     const { nodes, byId } = found;
     const spoken = new Set(nodes.flatMap((node) => references(node, "itemReviewed", "workPresented", ...(isElse(node) ? ["about", "mentions"] : []))));
     let works = nodes.filter((node) => types(node).some((type) => type in WORKS) && !spoken.has(node["@id"]) && !isHeard(node));
+    if (nodes.some((node) => isOf(node, "SportsEvent", "MusicEvent", "MusicRecording", "MusicVideoObject"))) return null;
     if (nodes.some((node) => isElse(node) && !types(node).some((type) => type in WORKS))) return null;
     // an episode may stand beside its series; a film beside others is one of a list
     const films = works.filter((node) => isOf(node, "Movie")), episodes = works.filter((node) => isOf(node, "TVEpisode", "Episode"));
@@ -170,7 +171,7 @@
       video: videos.length === 1 ? { name: text(videos[0].name), length: seconds(videos[0].duration), genre: text(videos[0].genre), series: text(seriesOf(videos[0])) } : null,
       reviewed: all.filter((node) => isOf(node, "Review")).flatMap((node) => list(node.itemReviewed)).filter(isNode).map((node) => text(node.name))[0] ?? null,
       live: JSON.stringify(all).includes('"isLiveBroadcast":true') || /"isLiveBroadcast":\s*"true"/i.test(JSON.stringify(all)),
-      elsewhere: all.some((node) => types(node).some((type) => NO_FILM.has(type))),
+      elsewhere: all.some((node) => types(node).some((type) => NO_FILM.has(type)) || (isOf(node, "VideoObject") && list(node.about).some((one) => isNode(one) && types(one).some((type) => type in WORKS)))),
       game: all.some((node) => isOf(node, "VideoGame")),
     };
   }

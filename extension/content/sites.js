@@ -3,7 +3,7 @@
 // `read` makes of their texts what the page is about, null for "nothing here"; undefined leaves the
 // page to what every page is asked.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, nearYear, withoutSite, ENDING, EXTRA, OTHER, ABOUT_ONE, WHOLE, FILM, SHORT } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, nearYear, withoutSite, isWhole, isQuiet, isAround, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
   const { idsIn } = globalThis.epicrec.schema;
   const path = (facts) => new URL(facts.address).pathname;
@@ -16,12 +16,13 @@
   // A player that shows a title, and a second line for episodes.
   function player(title, second, more = {}) {
     // a year or a length below a title says nothing of episodes
-    const name = clean(title), line = /^(?:\d{4}\b|\d+\s?(?:h|min|std)\b)/i.test(clean(second)) ? "" : clean(second);
-    if (!name || EXTRA.test(line) || BESIDE.test(name)) return null;
+    const name = clean(title), line = /^(?:\d{4}|\d+\s?(?:h|min|std)\b[^:]*)$/i.test(clean(second)) ? "" : clean(second);
+    if (!name || EXTRA.test(line) || BESIDE.test(name) || PERFORMED.test(`${name} | ${line}`)) return null;
     const said = someNumbers([line]);
     if (said.season === null && said.number === null && !line) return film(name, more);
     const both = numbers(line);
-    const alone = /^[EF](\d{1,4})\b/.exec(line);
+    const alone = /^(?![ST])\p{Lu}(\d{1,4})(?!\d)/u.exec(line); // E3, F3, É3, A3, J3
+    if (!alone && said.number === null) return null; // a strand, a match, an extra: not told
     return episode(name, [line], { episode: both?.after || undefined, ...(alone ? { season: null, number: Number(alone[1]) } : {}), ...more });
   }
 
@@ -45,10 +46,15 @@
   }
 
   const QUALITY = /^(?:hd|4k|full hd|uhd|english|deutsch|german|free|gratis|restored|colou?ri[sz]ed|classic|kostenlos|subtitled|omu|drama|thriller|western|komödie|comedy|horror|krimi|action|romance|auf deutsch|award[- ]winning)(?:\s.*)?$/i;
-  const DOCUMENTARY = /(?<!\p{L})(?:documentary|doku|dokumentation|dokumentarfilm|documentaire|documental|documentario|documentário)(?!\p{L})/iu;
+  const DOCUMENTARY = /(?<!\p{L})(?:documentary|doku|dokumentation|dokumentarfilm|documentaire|documental|documentario|documentário|belgesel|dokumentär|документальный фильм)(?!\p{L})/iu;
+  // An episode is one where that is said, or where the series itself shows it.
+  const WHOLE_EPISODE = /(?:full|whole|complete) episode|(?:ganze|komplette) folge|[eé]pis[oó]d[ei]o? (?:complet|completo|intero)|cap[ií]tulo completo|вся серия|cały odcinek|tam bölüm/iu;
+  // Sentences of somebody who speaks about films.
+  const ABOUT_IT = /^(?:how|why|every|top \d+|(?:i|we) (?:watched|saw|ranked|tried|played|made)|the making|making|warum|wie|pourquoi|comment|por qué|cómo|perché|как|почему)(?![\p{L}:,])/iu;
   function youtube(facts, { heading, channel, rows, badges }, data) {
     if (!/^\/(?:watch|embed)/.test(path(facts))) return null;
-    const title = clean(heading[0] ?? facts.title.replace(/ - YouTube$/, ""));
+    const shown = clean(heading[0] ?? facts.title.replace(/ - YouTube$/, "")), quote = /^([^«"„“]*\p{L}[^«"„“]*)[«"„“](.{2,60}?)[»"”“](.*)$/u.exec(shown);
+    const title = quote && isAround(quote[1]) ? quote[2] + quote[3] : shown; // "the film «Name»"
     if (!title || EXTRA.test(title) || data.live) return null;
     const genre = data.video?.genre ?? "";
     const made = rows.find((row) => /release|veröffentlich|erscheinung|sortie|estreno|uscita|lançamento|datum/i.test(row));
@@ -60,7 +66,8 @@
       return film(said && !said.rest ? said.title : title, { year: said?.year ?? yearIn(made), least: 2400 });
     }
     if (/music|gaming|news|sport|howto|people|science|pets|autos|travel/i.test(genre)) return null;
-    const short = SHORT.test(title), whole = WHOLE.test(title) || DOCUMENTARY.test(title) || short;
+    if (ABOUT_IT.test(title)) return null;
+    const short = SHORT.test(title), whole = WHOLE.test(title) ? isWhole(title) : DOCUMENTARY.test(title) || short;
     const named = whole && said ? said.title : "";
     if (OTHER.test(title.replace(WHOLE, " ").replace(named, " ")) || ABOUT_ONE.test(title.replace(WHOLE, " "))) return null;
     if (whole) {
@@ -70,14 +77,17 @@
       const parts = (dated?.title ?? bare).split(/[|()[\]–—•]|\s-\s/).map((part) => trim(part.replace(ENDING, "")))
         .filter((part) => /\p{L}/u.test(part) && !QUALITY.test(part) && !WHOLE.test(part) && !/^(?:short|kurz|film|doku)/i.test(part));
       const end = /^(.*\S)\s+(1[89]\d\d|20\d\d)$/.exec(parts[0] ?? "");
+      if (end && !dated && !WHOLE.test(title)) return null; // a film of that year, or about it
       const year = dated?.year ?? yearIn(end?.[2]) ?? yearIn(bare.replace(parts[0], ""));
       return parts[0] ? film(end && !dated ? end[1] : parts[0], { year, least: short ? 180 : 2400 }) : null;
     }
-    if (numbers(title) && /entertainment|film|shows/i.test(genre)) {
-      const series = beforeNumbers(title);
-      return series ? episode(series, [title], { least: 1200 }) : null;
+    if (numbers(title) && /entertainment|film|shows|comedy/i.test(genre)) {
+      // the series' own channel may name it last
+      const series = beforeNumbers(title) || title.split(/\s*[|•]\s*/).find((part) => plain(part) === plain(channel[0] ?? ""));
+      const sure = WHOLE_EPISODE.test(title) || /shows/i.test(genre) || (series && plain(channel[0] ?? "") && (plain(series).includes(plain(channel[0])) || plain(channel[0]).includes(plain(series))));
+      return series && sure ? episode(series, [title], { least: 1200 }) : null;
     }
-    if (said && /film|movie/i.test(genre + badges.join(" ")) && said.title.split(" ").length <= 6 && !/:\s/.test(said.title)) {
+    if (said && isQuiet(said.rest) && /film|movie/i.test(genre + badges.join(" ")) && said.title.split(" ").length <= 6 && !/:\s/.test(said.title)) {
       return film(said.title, { year: said.year, least: 3600 });
     }
     return null;
@@ -85,8 +95,8 @@
 
   // The libraries of the broadcasters: what is no film there says so by its programme or its genre.
   const NOT_THERE = /nachrichten|news|journal|politik|talk|show|sport|konzert|concert|musik|musique|music|(?<!\p{L})oper(?!\p{L})|opéra|opera|proms|magazin|wetter|(?<!\p{L})live|satire|quiz|bühne|theater|théâtre|spectacle|infos|(?<!\p{L})actu|tagesschau|tagesthemen|(?<!\p{L})heute(?!\p{L})|maischberger|miosga|anne will|hart aber fair|illner|(?<!\p{L})lanz(?!\p{L})|monitor|panorama|weltspiegel|brisant|plusminus|(?<!\p{L})fakt(?!\p{L})|extra 3|(?<!\p{L})nuhr|gottesdienst/iu;
-  const DAY = /(?<!\d)\d{1,2}[./]\s?\d{1,2}[./]\s?(?:\d{2,4})?(?!\d)|(?:vom|of|du|del?) \d{1,2}\.? \p{L}+|^\d{1,2} \p{L}+ \d{4}$/iu;
-  const COUNTED = /\(\d+\/\d+\)/;
+  const DAY = /(?<!\d)\d{1,2}[./]\s?\d{1,2}[./]\s?(?:\d{2,4})?(?!\d)|(?:vom|of|du|del?) \d{1,2}(?:\.|er)? (?:de )?\p{L}{3,}|^\d{1,2} \p{L}+ \d{4}$/iu;
+  const COUNTED = /\(\d+\/\d+\)/, NUMBERED = /\((?!(?:18|19|20)\d\d\))(\d{1,4})\)$/;
   const GENRE = /^(?:serien?|séries?|film\p{L}*|spielfilm\p{L}*|fernsehfilm\p{L}*|kurzfilm\p{L}*|doku\p{L}*|documentair\p{L}*|krimi\p{L}*|drama|comedy|kino|cinéma)(?: .*)?$|film|kino|highlights|folgen|staffel/iu;
   function library(facts, marks, data) {
     const title = clean(facts.h1[0] ?? data.video?.name ?? facts.og.title), page = withoutSite(facts.title, facts);
@@ -99,12 +109,13 @@
       || /\/(?:nachrichten|politik|sport|magazine?|shows|comedy|concert|arte-concert|talk)\//.test(where)) return null;
     const texts = [title, ...facts.h2, ...above, ...lines, page, clean(facts.og.title)];
     const serial = /(?:^|\| )s[eé]ri/i.test(kinds) || /\/(?:serien|series)\//.test(where) || COUNTED.test(title) || /^(?:tatort|polizeiruf 110)$/i.test(above.at(-1) ?? "");
-    if (texts.some(numbers) || serial || someNumbers([title]).number !== null) {
+    const counted = NUMBERED.exec(title);
+    if (texts.some(numbers) || serial || counted || someNumbers([title]).number !== null) {
       const before = (text) => beforeNumbers(text) || (COUNTED.test(text) ? text.split(COUNTED)[0] : "");
       const named = [...above.filter((one) => !GENRE.test(one) && beforeNumbers(one) === null).reverse(), before(title), before(page), before(clean(facts.og.title)),
                      page.includes(": ") ? page.split(": ")[0] : "", title.split(/:\s|\s[-–]\s/)[0]];
       const series = named.map((one) => trim(one ?? "")).find((one) => one.length > 1);
-      return series ? episode(series, texts) : null;
+      return series ? episode(series, texts, counted ? { season: null, number: Number(counted[1]) } : {}) : null;
     }
     const known = FILM.test(`${kinds} ${where.replaceAll(/[-/]/g, " ")}`) || WHOLE.test(suffix);
     const said = withYear(title);
@@ -117,7 +128,7 @@
     // "Title - Series 1: 2. Name": the heading says where the title ends
     const [title, second = ""] = parts.length ? parts : head && page.startsWith(head) ? [head, trim(page.slice(head.length))]
       : beforeNumbers(page) ? [beforeNumbers(page), trim(page.slice(beforeNumbers(page).length))] : [head || page];
-    if (!title || NOT_THERE.test(`${title} ${second}`) || DAY.test(trim(second)) || EXTRA.test(second)) return null;
+    if (!title || NOT_THERE.test(`${title} ${second}`) || EXTRA.test(title) || DAY.test(trim(second)) || EXTRA.test(second)) return null;
     const said = withYear(title), named = said?.title ?? title;
     return second ? player(named, trim(second)) : film(named, { year: said?.year ?? nearYear(facts), least: 2400 });
   }
@@ -169,6 +180,10 @@
   const GOES_ON = /^(?:no\. of (?:seasons|episodes|series)|seasons?|episodes?|number of|episoden|folgen|staffeln|nb\. (?:de saisons|d['’]épisodes)|saisons|épisodes|stagioni|puntate|episodi|temporadas|episodios|capítulos|episódios|n\.º|afleveringen|seizoenen|avsnitt|säsonger|sæsoner|sesonger|afsnit|sezon\p{L}*|odcink\p{L}*|liczba odcinków|počet|řad|évadok|epizód\p{L}*|bölüm\p{L}*|kaudet|jaksot|сезон\p{L}*|сери\p{L}*|число|эпизод\p{L}*|シーズン数|話数|回数|集数|集數|季数|회수|횟수|επεισόδια|עונות|פרקים|عدد|فصل)/iu;
   const IS_FILM = /(?<!\p{L})(?:is|was|ist|war|est|è|es|é|ha sido|was een|is een|är|er|jest|je|on|és)\s[^.]{0,80}?(?:film|movie|película|filme|pel·lícula|elokuva)(?!\p{L})(?! (?:director|actor|actress|producer|critic|score|festival|studio|series|franchise|editor|composer|company|award))/iu;
 
+  // What an article is first said to be.
+  const DEFINED = /(?<!\p{L})(?<other>manga|novel(?:la)?|comics?|graphic novel|short story|stage play|play|opera|musical|album|song|soundtrack|video game|franchise|media franchise|film series|character|actor|actress|filmmaker|director|roman|novelle|erzählung|theaterstück|videospiel|bande dessinée|pièce de théâtre|jeu vidéo|novela|cuento|romanzo|racconto|videogioco|powieść|роман|повесть|漫画|小説|小说)(?!\p{L})|(?<work>film|movie|television|fernseh|tv|série|serie|series|sitcom|documentary|película|filme|elokuva|фильм|сериал|映画|ドラマ|电影|영화)/iu;
+  const isOtherFirst = (text) => Boolean(DEFINED.exec(text)?.groups.other);
+
   const NO_NAMESPACE = /\/wiki\/[^/]*(?:talk|diskussion|discussion|discusi|discussione|overleg|обсуждение|ノート|spe[cz]ial|category|kategori|catégorie|categor|datei|file|user|benutzer|wikipedia|portal|template|vorlage|help|hilfe)[^/]*:/i;
   function wikipedia(facts, { heading, body, description, categories, box, rows, first, wikidata, other }) {
     const space = /(?:^|\s)ns-(\d+)/.exec(body[0] ?? "")?.[1];
@@ -185,6 +200,7 @@
     const isSeries = /^(?:fernsehserie|série télévisée|serie tv)/i.test(clean(rows[0])) || SERIES_WORD.test(bracket) || SERIES_WORD.test(about) || series.length > 0
       || (goesOn && SERIES_WORD.test(start.slice(0, 250)));
     const kind = SERIES_WORD.test(bracket) ? "series" : FILM_WORD.test(bracket) ? "film" : isFilm && !(isSeries && (goesOn || SERIES_WORD.test(about))) ? "film" : isSeries ? "series" : null;
+    if (!FILM_WORD.test(bracket) && !SERIES_WORD.test(bracket) && isOtherFirst(about || start.slice(0, 250).replace(name, ""))) return null;
     if (!kind || (about && NO_ARTICLE.test(about)) || /film (?:series|franchise)|filmreihe|filmserie/i.test(start.slice(0, 120))) return null;
     const dated = rows.find((row) => /release|erschein|sortie|anno|estreno|año|premi[eè]r|erstausstrahlung|diffusion|originalausstrahlung|lançamento|produktionsjahr|jahr|ano |datum|公開|дата|год|jaar|rok|étrenne|année/i.test(row));
     const year = yearIn(bracket) ?? yearIn(/^\d{4}/.exec(about)?.[0]) ?? yearIn((kind === "film" ? films : series).find((one) => yearIn(one)))

@@ -14,6 +14,7 @@
     made("(?<![\\p{L}\\d])[STKΚ](?<s>\\d{1,2})\\s?:\\s?[AJOBΕ]\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])"),
     made("(?<![\\p{L}\\d])T(?<s>\\d{1,2})\\s*[-:.,·/| ]*\\s*C(?:ap\\.?)?\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])"),
     made("(?<![\\p{L}\\d])(?<s>\\d{1,2})x(?<e>\\d{2,3})(?![\\p{L}\\d])"),
+    made("(?<![\\p{L}\\d])[ST](?<s>\\d{1,2})", GAP, EPISODE, "\\s*(?<e>\\d{1,4})(?!\\d)"),
     made(SEASON, "\\s*(?<s>\\d{1,2})(?!\\d)", GAP, EPISODE, "\\s*(?<e>\\d{1,4})(?!\\d)"),
     made(EPISODE, "\\s*(?<e>\\d{1,4})(?!\\d)", GAP, SEASON, "\\s*(?<s>\\d{1,2})(?!\\d)"),
     made("(?<![\\p{L}\\d])(?<s>\\d{1,2})(?:[.ªº]|-?[йя])?\\s*", SEASON, GAP, "(?<e>\\d{1,4})(?:[.ªº]|-?[йя])?\\s*", EPISODE),
@@ -27,7 +28,7 @@
     made("시즌\\s*(?<s>\\d{1,2}).{0,4}?(?<e>\\d{1,4})\\s*[화회](?!\\p{L})"),
   ];
   const ONE = [
-    made("(?<![\\p{L}\\d])(?:", EPISODE, "\\s*|E)(?<e>\\d{1,4})(?![\\p{L}\\d])"),
+    made("(?<![\\p{L}\\d])(?:", EPISODE, "\\s*|[EÉ])(?<e>\\d{1,4})(?![\\p{L}\\d])"),
     made("(?<!\\d)(?<e>\\d{1,4})\\.\\s*", EPISODE),
     made("第\\s*(?<e>\\d{1,4})\\s*[話回集]"),
     made("(?<![\\p{L}\\d])(?<e>\\d{1,4})\\s*[화회](?!\\p{L})"),
@@ -86,7 +87,7 @@
   }
 
   function trim(text) {
-    return clean(text).replace(/^[\s\-–—|:·•,/([]+|[\s\-–—|:·•,/([]+$/g, "");
+    return clean(text).replace(/^[\s\-–—|:·•,/([▶►]+|[\s\-–—|:·•,/([]+$/g, "");
   }
 
   // "Heat (1995) – Site" as its title, its year and the rest; null where no year stands in brackets.
@@ -140,12 +141,12 @@
     return minutes ? 60 * minutes[1] : null;
   }
 
-  const ANOTHER_YEAR = /\d{1,2}[./]\s?\d{1,2}[./]\s?\d{2,4}|©|\d{4}-\d\d|\d{4}\s*[-–]\s*\d{4}|(?<!\p{L})(?:since|seit|until|bis|jusqu|added|verfügbar|available|upload\w*|views|restored|restauriert|restaur\p{L}+|copyright|recorded|hochgeladen|online|aufgezeichnet|aufzeichnung|depuis|desde|dal|since)(?!\p{L})/iu;
+  const ANOTHER_YEAR = /\d{1,2}[./]\s?\d{1,2}[./]\s?\d{2,4}|(?<!\d)\d{1,2}(?:\.|er|st|nd|rd|th)? (?:de |d[ei] )?\p{L}{3,}\.? (?:de )?\d{4}|\p{L}{3,}\.? \d{1,2}, \d{4}|©|\d{4}-\d\d|\d{4}\s*[-–]\s*\d{4}|(?<!\p{L})(?:since|seit|until|bis|jusqu|added|verfügbar|available|upload\w*|views|restored|restauriert|restaur\p{L}+|copyright|recorded|hochgeladen|online|aufgezeichnet|aufzeichnung|depuis|desde|dal|since)(?!\p{L})/iu;
   const SEPARATED = "\\s*[·•|/∙,;]";
   const YEAR_LINE = made(
     "^\\D{0,3}", YEAR, "(?:\\D{0,3}$|年|", SEPARATED, ")|", SEPARATED, "\\s*(?:\\p{L}+[ /]){0,2}(?:1[89]\\d\\d|20\\d\\d)(?:$|", SEPARATED, ")|",
     "^[(\\[]?(?:[\\p{L}.]+[ /,-]+){1,4}(?:1[89]\\d\\d|20\\d\\d)(?:$|", SEPARATED, ")|",
-    "^(?:jahr|year|année|annee|año|anno|ano|rok|год|jaar|år|produktionsjahr|erscheinungsjahr|release year|released|release date|sortie|estreno|uscita|lançamento|制作年|公開年|年份|年代|上映|연도)\\s*[::]?\\s*(?:1[89]\\d\\d|20\\d\\d)",
+    "^(?:jahr|year|année|annee|año|anno|ano|rok|год|jaar|år|produktionsjahr|erscheinungsjahr|release year|released|release date|publication date|sortie|estreno|uscita|lançamento|制作年|公開年|年份|年代|上映|연도)\\s*[::]?\\s*(?:1[89]\\d\\d|20\\d\\d)",
   );
   // Short lines beside the heading: what it is, when and by whom it was made, how long it is.
   const beside = (facts) => [...facts.above, ...facts.small].filter((one) => one.length < 80 && !ANOTHER_ONE.test(one));
@@ -153,7 +154,7 @@
 
   // How long it is said to be in such a line, in seconds.
   function nearLength(facts) {
-    return beside(facts).map((one) => (/\d\s*(?:min|分|мин|분)|\d\s*(?:h|std)\b/iu.test(one) ? seconds(one) : null)).find((one) => one > 2400) ?? null;
+    return beside(facts).map((one) => (/\d\s*(?:min|分|мин|분)|\d\s*(?:h|std)\b/iu.test(one) ? seconds(one) : null)).find((one) => one >= 180) ?? null;
   }
 
   // A year alone in such a line.
@@ -191,8 +192,25 @@
     return cut === title || !cut ? title : bare(cut);
   }
 
-  const AROUND = new Set(("watch stream streamen streaming voir regarder ver assistir guarda guardare oglądaj izle смотреть see play online free gratis kostenlos full movie film filme films "
-    + "complet completo completa hd vf vostfr en in at on auf bei jetzt hier now here ansehen anschauen legal").split(" "));
+  // Words that may stand behind "full movie" without saying that it is something else.
+  const BEHIND_WHOLE = /^(?:in|auf|en|with|mit|free|gratis|kostenlos|online|hd|hq|uhd|4k|\d+p?|english|englisch|deutsch|german|french|français|español|castellano|latino|italiano|português|hindi|subtitles?|subs?|subtitulad[ao]|vostfr|vf|vo|legendado|dublado|drama|thriller|western|horror|comedy|romance|action|adventure|crime|noir|sci-fi|classic|remastered|restored|colou?ri[sz]ed|movie|film|фильм|black|and|white|[&+,.:!*#-]+)$/i;
+  // "Full movie", not "full movie score": what follows in the same breath is said of the film's recording.
+  function isWhole(title) {
+    const found = WHOLE.exec(title);
+    if (!found) return false;
+    const behind = /^[^|()[\]–—•:"„“]*/.exec(title.slice(found.index + found[0].length))[0].split(/\s-\s/)[0];
+    return trim(title.slice(0, found.index)) === "" || clean(behind).split(" ").every((word) => isSaid(word));
+  }
+  const isSaid = (word) => isAround(word) || BEHIND_WHOLE.test(word);
+
+  // What stands behind a name and its year names somebody, or the recording; a sentence speaks about the film.
+  function isQuiet(rest) {
+    const words = rest.replace(/[([][^)\]]*[)\]]/g, " ").split(/[\s|,–-]+/).filter((word) => !isSaid(word));
+    return words.length <= 2 && words.every((word) => /^\p{Lu}/u.test(word));
+  }
+
+  const AROUND = new Set(("watch stream streamen streaming voir regarder ver assistir guarda guardare oglądaj izle смотреть фильм see play online free gratis kostenlos full movie film filme films "
+    + "complet completo completa hd vf vostfr en in at on auf bei jetzt hier now here ansehen anschauen schauen legal").split(" "));
   const isAround = (text) => text.toLowerCase().split(/[^\p{L}\d]+/u).every((word) => !word || AROUND.has(word));
   // The heading, where a title is the heading and words around it ("Watch … online").
   function headed(title, facts) {
@@ -203,6 +221,14 @@
       if (rest.some(Boolean) && rest.every((one) => isAround(one) || isSiteName(one, facts))) return head;
     }
     return title;
+  }
+
+  // The work's own name in a title that has more around it, a strand before it or words behind: the
+  // heading, where the title holds it; the name of the page's video; else the title as it stands.
+  function ownName(said, facts, data) {
+    const held = (name) => name.length > 1 && !isSiteName(name, facts) && new RegExp(`(?<![\\p{L}\\d])${name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}(?![\\p{L}\\d])`, "iu").test(said);
+    const inside = [facts.h1[0], data.video?.name].map((one) => withYear(one ?? "")?.title ?? one ?? "").find(held);
+    return inside ?? headed(said, facts);
   }
 
   // What is said behind a name: that it is a short film, and whose.
@@ -219,7 +245,7 @@
     "(?:the )?first \\w+ minutes", "(?:die )?ersten \\w+ minuten", "premières minutes", "primi minuti", "primeros minutos",
     "трейлер\\p{L}*", "тизер", "fragman", "zwiastun", "előzetes", "upoutávka", "ukázka", "anteprima", "extracto", "estratto", "fragment", "fragmento", "urywek",
     "entrevistas?", "intervista", "entretien", "intervju", "wywiad", "rozhovor", "интервью", "hinter der kamera", "dietro le quinte", "detrás de (?:las )?cámaras", "за кадром",
-    "gespräch mit", "im gespräch", "filmgespräch", "conversation with", "q ?(?:&|and|und) ?a", "gag reel", "escenas eliminadas", "scene eliminate", "geschnittene szenen", "audiokommentar",
+    "rencontres? avec", "encuentro con", "incontro con", "meet the \\w+", "gespräch mit", "im gespräch", "filmgespräch", "conversation with", "q ?(?:&|and|und) ?a", "gag reel", "escenas eliminadas", "scene eliminate", "geschnittene szenen", "audiokommentar",
   ], "予告|预告|預告|예고편|티저|メイキング|花絮|片段|インタビュー|采访|인터뷰");
   // What is called like a film and is none; only asked where nothing but words tells.
   const OTHER = words([
@@ -231,11 +257,11 @@
     "seminar", "workshop", "symposium", "meeting", "concerts?", "konzerte?", "concierto", "concerto", "symphony",
     "sinfonie", "symphonie", "philharmoni\\w+", "orchest\\w+", "oper", "opera", "opéra", "festival", "live",
     "livestream", "live-?tv", "direct", "music video", "official video", "official audio", "musikvideo", "clip officiel",
-    "lyrics?", "soundtrack", "ost", "songs?", "album", "playlist", "remix", "karaoke", "gameplay", "let'?s play",
+    "lyrics?", "soundtrack", "score", "songs?", "album", "playlist", "remix", "karaoke", "gameplay", "let'?s play",
     "walkthrough", "playthrough", "longplay", "cutscenes?", "speedrun", "game", "games", "vlog", "unboxing", "haul",
     "news", "nachrichten", "tagesschau", "tagesthemen", "heute journal", "journal", "actualités", "noticias",
     "sportschau", "sports?", "match", "highlights", "bundesliga", "workout", "yoga", "training", "sermon",
-    "gottesdienst", "predigt", "asmr", "top \\d+", "ranking", "ranked", "essay", "how to", "why", "every", "everything",
+    "gottesdienst", "predigt", "asmr", "top \\d+", "ranking", "ranked", "\\p{L}*essay", "moments", "best of", "how to", "why", "every", "everything",
     "how", "warum", "wie", "pourquoi", "comment", "things", "facts", "holidays?", "urlaub", "ferien", "vacation", "wedding",
     "hochzeit", "birthday", "geburtstag", "our trip", "my", "unser", "webcam", "cctv", "camera", "dashcam", "pressekonferenz",
     "press conference", "vs\\.?", "playing", "plays", "parliament", "bundestag", "debate", "debatte", "quiz", "show", "magazin", "audiobook",
@@ -261,19 +287,21 @@
   // What is no film although the page calls it one.
   const PERFORMED = words([
     "konzerte?", "concerts?", "concierto", "philharmoni\\w+", "live (?:at|in|from|aus)", "gameplay", "let'?s play", "podcast",
-    "lecture", "vorlesung", "webinar", "music video", "musikvideo",
+    "lecture", "vorlesung", "webinar", "music video", "musikvideo", "in concert", "en concert", "en concierto", "in concerto", "unplugged", "(?:world|farewell|stadium|reunion|live) tour", "live(?=:|$)",
+    "full match", "match replay", "matchday", "spieltag", "highlights", "uefa", "champions league", "premier league", "bundesliga", "la ?liga", "nfl", "nba", "nhl", "mlb", "wwe", "ufc", "grand prix", "world cup", "weltmeisterschaft", "calcio", "fútbol", "fußball",
+    "imagefilm", "markenfilm", "werbefilm", "firmenfilm", "imagevideo", "brand film", "commercial",
   ]);
   // Said of a film by somebody who talks about it, also where the title itself is known.
   const ABOUT_ONE = words([
     "explained", "erklärt", "expliquée?", "reacts?", "reaction", "reaktion", "reviews?", "kritik", "analysis", "analyse", "commentary", "cutscenes?",
-    "walkthrough", "ranking", "ranked", "top \\d+", "recap", "audiobook", "hörbuch", "hörspiel", "rewatch", "essay", "let'?s play", "gameplay", "podcast\\w*",
+    "walkthrough", "ranking", "ranked", "top \\d+", "recap", "audiobook", "hörbuch", "hörspiel", "rewatch", "\\p{L}*essay", "retrospective", "let'?s play", "gameplay", "podcast\\w*",
     "keynote", "webinar", "vorlesung\\w*", "lectures?", "lektion", "lesson", "gottesdienst", "predigt", "sermon", "\\p{L}*sitzung", "pressekonferenz",
     "press conference", "tutorial", "livestream", "full match", "vlog", "zeitraffer", "time-?lapse", "webcam", "unboxing", "meeting",
   ]);
   const SHORT = words(["kurzfilm\\w*", "court[- ]métrages?", "courts[- ]métrages", "short films?", "animated shorts?", "cortometrajes?", "cortometraggi\\w*", "curtas?[- ]metragens?", "curta[- ]metragem", "kortfilm\\w*", "korte film", "короткометражн\\p{L}+", "短編映画", "短片", "단편영화"]);
 
   (globalThis.epicrec ??= {}).text = {
-    numbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ENDING,
-    EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT,
+    numbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, ENDING,
+    isWhole, isQuiet, isAround, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT,
   };
 })();

@@ -11,20 +11,23 @@
     #playing = new Playing(() => this.#soon());
     #elsewhere = new Map(); // what plays in frames
     #before = null; #facts = null; #found = null; #since = 0; #looked = null; #waiting = false; #said = new Set(); #blind = false;
+    #changed = true; // the page, since it was read
 
     constructor({ tell, page = document, address = () => location.href, later = (act, ms) => setTimeout(act, ms), top = true }) {
       this.#tell = tell; this.#page = page; this.#address = address; this.#later = later; this.#top = top;
     }
 
     start() {
-      new MutationObserver(() => this.#soon()).observe(this.#page, { subtree: true, childList: true, characterData: true, attributes: true, attributeFilter: ["content", "src"] });
-      this.#page.addEventListener("play", () => this.#soon(), true);
+      const change = () => { this.#changed = true; this.#soon(); };
+      new MutationObserver(change).observe(this.#page, { subtree: true, childList: true, characterData: true, attributes: true, attributeFilter: ["content", "src"] });
+      this.#page.addEventListener("play", change, true);
       this.#read();
     }
 
     // A frame of this page plays something, and may know what.
     hear(frame, { videos, found }) {
       this.#elsewhere.set(frame, { videos, found });
+      this.#changed = true;
       this.#soon();
     }
 
@@ -45,8 +48,15 @@
     }
 
     #read() {
-      const address = this.#address().replace(/#.*$/, "");
-      if (this.#facts && this.#facts.address !== address) {
+      const address = this.#address().replace(/#.*$/, ""), moved = this.#facts && this.#facts.address !== address;
+      if (this.#changed || moved) this.#look(address, moved);
+      if (this.#top) this.#judge();
+      else this.#tell({ frame: { videos: this.#playing.all(), found: this.#found } });
+    }
+
+    #look(address, moved) {
+      this.#changed = reading.roots(this.#page).length > 1; // nobody tells of changes in shadow roots
+      if (moved) {
         this.#before = this.#facts;
         this.#found = this.#looked = null;
         this.#playing.forget();
@@ -54,12 +64,15 @@
         this.#blind = false;
       }
       this.#facts = reading.read(this.#page, address);
-      const found = detect.identify(reading.fresh(this.#facts, this.#before)) ?? [...this.#elsewhere.values()].map((one) => one.found).find(Boolean) ?? null;
       this.#playing.look(this.#page);
+      const found = detect.identify(reading.fresh(this.#facts, this.#before)) ?? [...this.#elsewhere.values()].map((one) => one.found).find(Boolean) ?? null;
+      // another title, and nothing known of it: what words alone said before is over
+      if (!found && this.#found?.rank < 3 && this.#found.titled !== this.#facts.title) {
+        this.#found = null;
+        this.#playing.forget();
+      }
       // what a player hides while it plays is still what plays
       if (found) this.#take(found);
-      if (this.#top) this.#judge();
-      else this.#tell({ frame: { videos: this.#playing.all(), found: this.#found } });
     }
 
     #take(found) {
@@ -68,7 +81,7 @@
       const same = known && known.title === found.title && known.season === found.season && known.number === found.number;
       // the next episode in the same player: what was played before belongs to the one before
       if (known && !same && known.rank === found.rank) this.#playing.forget();
-      this.#found = found;
+      this.#found = { ...found, titled: this.#facts.title };
       if (same || !found.look || !this.#top) return;
       const looked = this.#looked = {};
       this.#later(() => { if (this.#looked === looked) { looked.long = true; this.#judge(); } }, LOOK);
