@@ -2,6 +2,7 @@
 
 python benchmarks/server.py                     100,000 users, 20,000 items, SQLite, loopback
 python benchmarks/server.py --train 20000000    one training on so many rows of feedback
+python benchmarks/server.py --metrics           /metrics with up to 2 million rows in the store
 python benchmarks/server.py --quick             a tenth of everything
 python benchmarks/server.py --database postgresql://…    the same there, by one worker and by two
 
@@ -44,6 +45,8 @@ uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=False, log_
 HELLO_PORT, SERVER_PORT = 18_187, 18_188
 HELLO_REQUEST = b"GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"
 ADMIN = "admin-key-of-the-benchmark"
+METRICS_REQUEST = f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {ADMIN}\r\n\r\n".encode()
+SERVE = (sys.executable, "-c", "from epicrec.server import serve; serve()")
 
 
 def secret(user: int) -> str:
@@ -92,7 +95,7 @@ def fill(folder: Path, users: int, items: int, rows: int) -> None:
         )
         connection.exec_driver_sql("UPDATE state SET revision = 1")
         per_user = rows // users
-        insert = "INSERT INTO feedback VALUES (?, ?, 'watch', 1, NULL, '')"
+        insert = "INSERT INTO feedback VALUES (?, ?, 'watch', 0, 1, NULL, '')"
         for start in range(0, users, 2000):
             block = []
             for user in range(start, min(start + 2000, users)):
@@ -190,8 +193,8 @@ def load(
     """The figures of hello and of what a server is asked, in turns; by two workers where it may."""
     changed = min(users, 1000)  # these release something after the training
 
-    def recommend(path: str = "", most: int = users) -> bytes:
-        user = random.randrange(users - most, users)
+    def recommend(path: str = "", most: int = users, least: int = 0) -> bytes:
+        user = random.randrange(users - most, users - least)
         return asked(user, "GET", f"/api/recommend/user-{user}{path}?n=10")
 
     def batch(user: int, rows: int) -> bytes:
@@ -200,13 +203,14 @@ def load(
         return asked(user, "PUT", "/api/feedback", [row | {"ItemId": f"item-{k}"} for k in chosen])
 
     kinds: dict[str, Any] = {
-        "recommend": recommend,
-        "recommend in a category": lambda: recommend(f"/category%20{random.randrange(20)}"),
+        "recommend, first asked": recommend,
+        "recommend": lambda: recommend(most=min(users, 2 * changed), least=changed),
+        "recommend in a category": lambda: recommend(
+            f"/category%20{random.randrange(20)}", min(users, 2 * changed), changed
+        ),
         "recommend to who changed": lambda: recommend(most=changed),
         "batch of 1,000 rows": lambda: batch(random.randrange(users - changed), 1000),
-        "metrics": lambda: (
-            f"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {ADMIN}\r\n\r\n".encode()
-        ),
+        "metrics": lambda: METRICS_REQUEST,
     }
     found: dict[str, list[dict[str, float]]] = {}
 
@@ -216,16 +220,10 @@ def load(
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "server"
         prepared(data, users, items, database)
-        serve = (sys.executable, "-c", "from epicrec.server import serve; serve()")
-        settings = {
-            "DATA": str(data), "HTTP": "true", "PORT": str(SERVER_PORT), "ADMIN_KEY": ADMIN,
-            "TRAIN_EVERY": "0", "REQUESTS_PER_MINUTE": "10000000", "DATABASE": database,
-        }  # fmt: skip
         for workers in (1, 2) if database else (1,):
-            given = {f"EPICREC_SERVER_{k}": v for k, v in settings.items()}
-            given["EPICREC_SERVER_WORKERS"] = str(workers)
+            given = environment(data, DATABASE=database, WORKERS=str(workers))
             hello_server = process(sys.executable, "-c", HELLO, str(HELLO_PORT), port=HELLO_PORT)
-            with hello_server as bare, process(*serve, port=SERVER_PORT, **given) as pid:
+            with hello_server as bare, process(*SERVE, port=SERVER_PORT, **given) as pid:
                 for user in range(users - changed, users):
                     asyncio.run(_ask_once(SERVER_PORT, batch(user, 3)))
                 end = "" if workers == 1 else f", {workers} workers"
@@ -235,11 +233,32 @@ def load(
                         turn(name + end, SERVER_PORT, request, pid)
                     rate = found["recommend" + end][-1]["per_second"]
                     pause = 2 * connections / rate  # half of what it can do
-                    turn("recommend, half load" + end, SERVER_PORT, recommend, pid, pause=pause)
+                    half = kinds["recommend"]
+                    turn("recommend, half load" + end, SERVER_PORT, half, pid, pause=pause)
     return {
         name: {key: round(median(one[key] for one in runs), 2) for key in runs[0]}
         for name, runs in found.items()
     }
+
+
+def environment(data: Path, **more: str) -> dict[str, str]:
+    """The settings of a server, as it reads them."""
+    settings = {
+        "DATA": str(data), "HTTP": "true", "PORT": str(SERVER_PORT), "ADMIN_KEY": ADMIN,
+        "TRAIN_EVERY": "0", "REQUESTS_PER_MINUTE": "10000000", **more,
+    }  # fmt: skip
+    return {f"EPICREC_SERVER_{name}": value for name, value in settings.items()}
+
+
+def metrics(rows: int, seconds: float) -> dict[str, float]:
+    """What /metrics takes with so many rows in the store, which is SQLite."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "server"
+        fill(data, rows // 20, 20_000, rows)
+        with process(*SERVE, port=SERVER_PORT, **environment(data)) as pid:
+            time.sleep(seconds)  # the rows are being counted, aside
+            found = measure(SERVER_PORT, seconds, 1, lambda: METRICS_REQUEST, pid)
+    return {"rows": rows} | {name: round(value, 2) for name, value in found.items()}
 
 
 async def _ask_once(port: int, request: bytes) -> None:
@@ -314,6 +333,7 @@ def train(rows: int, users: int, items: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--train", type=int, metavar="ROWS", help="train on so many rows instead")
+    parser.add_argument("--metrics", action="store_true", help="/metrics alone, at three sizes")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
     parser.add_argument("--seconds", type=float, default=5.0, help="for each measurement")
     parser.add_argument("--rounds", type=int, default=3)
@@ -324,6 +344,10 @@ def main() -> None:
     users, items = 100_000 // part, 20_000 // part
     if chosen.train:
         print(json.dumps(train(chosen.train // part, users, items), indent=2))
+        return
+    if chosen.metrics:
+        for rows in (125_000, 500_000, 2_000_000):
+            print(json.dumps(metrics(rows // part, chosen.seconds)))
         return
     found = load(
         users, items, chosen.seconds / part, chosen.rounds, chosen.connections, chosen.database

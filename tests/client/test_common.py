@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from epicrec.client.catalogues import usual_titles
 from epicrec.client.common import EVERY, WINDOW
 from epicrec.client.device import Device
 from epicrec.client.remote import Remote
@@ -29,6 +28,7 @@ from epicrec.collective.shares import Report, open_share
 from epicrec.collective.simulation import seeded
 from epicrec.collective.statistics import one_history, statistic_of
 from epicrec.data import Catalogue, load_dataset
+from epicrec.data.usual import usual_titles
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Ledger
 from epicrec.server import operating

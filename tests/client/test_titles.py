@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 from client.conftest import Pages, Served, showing
-from epicrec.client.catalogues import among, merged, usual_titles
+from epicrec.client.catalogues import merged
+from epicrec.client.choice import Choice
 from epicrec.client.device import Device
 from epicrec.data import Catalogue
 from epicrec.data.datasets import load_catalogue
+from epicrec.data.usual import among, usual_titles
+from epicrec.server.training.evidence import gather
 
 TITLES = usual_titles()
 
@@ -86,11 +89,18 @@ def test_a_server_with_another_list_takes_what_is_sent(
 def test_a_server_of_films_without_a_model_takes_what_is_sent(
     tmp_path: Path, served: Served
 ) -> None:
+    """And corrects it: it makes anew the list that the device has cut for it, and keeps it."""
     device = Device(tmp_path / "device", TITLES, server=served.url)
+    device.choose(Choice(mechanism="d2p", strength="weak"))
     device.history.add(["heat-1995", "dark-series-2017"])
     sent = device.send(device.draw().id)
     assert {row.ItemId for row in served.held(device)} == {*sent.release.items}
     device.close()
+    with served.service.database.reading() as connection:
+        found = gather(connection, served.service.settings.meaning)
+    assert found.left_out == {}
+    assert [listed.version for listed in found.lists] == [sent.release.settings["catalogue"]]
+    assert [law.method for law, _ in found.drawn] == ["d2p"]
 
 
 def test_another_list_adds_once_to_what_was_spent(

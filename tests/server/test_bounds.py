@@ -134,7 +134,10 @@ def test_answers_take_one_thread_of_linear_algebra(tmp_path: Path) -> None:
 
 def test_a_log_that_nobody_reads_stops_nothing(tmp_path: Path, port: int) -> None:
     """A pipe takes 64 kB; then whoever writes into it waits."""
-    settings = {"data": tmp_path / "server", "port": port, "http": "true", "admin_key": ADMIN}
+    settings = {
+        "data": tmp_path / "server", "port": port, "http": "true", "admin_key": ADMIN,
+        "catalogue": "none",
+    }  # fmt: skip
     environment = {f"EPICREC_SERVER_{name.upper()}": str(value) for name, value in settings.items()}
     server = subprocess.Popen(
         [sys.executable, "-c", "from epicrec.server import serve; serve()"],

@@ -90,7 +90,10 @@ def test_a_renewed_certificate_is_taken_up(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_socket_handed_over_waits_while_the_server_restarts(tmp_path: Path) -> None:
     """As systemd does it. A request sent while nobody serves is answered by the next server."""
-    settings = {"data": tmp_path / "server", "http": "true", "admin_key": ADMIN, "train_every": 0}
+    settings = {
+        "data": tmp_path / "server", "http": "true", "admin_key": ADMIN, "train_every": 0,
+        "catalogue": "none",
+    }  # fmt: skip
     environment = {f"EPICREC_SERVER_{name.upper()}": str(value) for name, value in settings.items()}
     request = b"GET /api/health/ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     with socket.create_server(("127.0.0.1", 0)) as kept:

@@ -27,7 +27,7 @@ from epicrec import wire
 from epicrec.client.remote import shown_certificate
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Guarantee, Ledger
-from epicrec.server import Settings, serve
+from epicrec.server import Settings, main, serve
 from epicrec.server.api.limits import Limit
 from epicrec.server.known import Callers
 from epicrec.server.store import people, schema
@@ -440,3 +440,13 @@ def test_sigterm_ends_it_cleanly_and_logs_are_json(tmp_path: Path, port: int) ->
     assert (events[0]["event"], events[-1]["event"]) == ("started", "stopped")
     assert user["UserId"] not in written
     assert key not in written
+
+
+def test_a_server_without_items_begins_with_those_of_clients(tmp_path: Path) -> None:
+    settings = Settings(data=str(tmp_path / "server"))
+    (tmp_path / "server").mkdir()
+    assert main._with_items(settings).listed == "titles"
+    nothing = Settings(data=settings.data, catalogue="none")
+    assert main._with_items(nothing).listed == ""
+    prepare(data=settings.data, catalogue="films")
+    assert main._with_items(settings) == settings, "it has items already"

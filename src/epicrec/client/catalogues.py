@@ -13,7 +13,6 @@ from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
@@ -22,15 +21,13 @@ from epicrec.client.sources.archives import is_zip, unpack
 from epicrec.client.sources.records import FILM
 from epicrec.client.sources.titles import Reading, normalise, read_title
 from epicrec.client.work import column, works_of
-from epicrec.data import EMBEDDED, find
 from epicrec.data.catalogue import Catalogue
-from epicrec.data.datasets import load_catalogue
 from epicrec.data.formats import items_file, read_items_table
 from epicrec.errors import InputError
 from epicrec.progress import report
 
-TITLES, ADDED = "titles", "catalogue.parquet"
-"""The list that a client begins with, and the file it is in once something was added."""
+ADDED = "catalogue.parquet"
+"""The file that the list is in once something was added."""
 MOST_FILMS = 10_000
 """How many of IMDb's films are kept, the most voted first."""
 
@@ -39,7 +36,6 @@ _BASICS = ("title.basics.tsv.gz", "title.basics.tsv")
 _VOTES = ("title.ratings.tsv.gz", "title.ratings.tsv")
 _IMDB_FILMS = ("movie", "tvMovie")
 _MAX_ZIP = 512 * 2**20
-_LANGUAGES = ("de", "fr", "es", "it")
 _KEPT = ("kind", "country", "original_title", "alternatives", "imdb_id", "tmdb_id")
 _LESS_KNOWN = 5.0  # what a list of somebody else's adds is less known than what ours has
 
@@ -74,27 +70,6 @@ def read_catalogue(path: str | Path, *, most: int = MOST_FILMS) -> Catalogue:
         return Catalogue.from_table(_tidy(read_items_table(path), _links(path.parent)))
     except (OSError, EOFError, pa.ArrowException) as error:
         raise InputError(f"cannot read {path}: {error}. Download it again and retry") from error
-
-
-def usual_titles() -> Catalogue:
-    """Our list of films and series, with how well known each is: as in `films`, and of the others
-    those that have a title in four languages before the rest."""
-    titles, films = load_catalogue(TITLES), load_catalogue(EMBEDDED)
-    table = titles.to_table()
-    known = np.full(len(titles), 2.0)
-    named = [any(row) for row in zip(*(table[c].to_pylist() for c in _LANGUAGES), strict=True)]
-    known[np.flatnonzero(named)] = 6.0
-    if films.popularity is not None:
-        known[titles.positions(films.item_ids)] = films.popularity
-    return Catalogue.from_table(table.append_column("popularity", pa.array(known)))
-
-
-def among(catalogue: Catalogue, item_ids: Any) -> Catalogue:
-    """Those of a catalogue that another list has too; all of them where it has none."""
-    here = find(np.unique(np.asarray(item_ids).astype(np.str_)), catalogue.item_ids) >= 0
-    if here.all() or not here.any():
-        return catalogue
-    return Catalogue.from_table(catalogue.to_table().filter(pa.array(here)))
 
 
 def merged(catalogue: Catalogue, other: Catalogue) -> Catalogue:

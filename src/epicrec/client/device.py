@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 
 from epicrec.client.account import Account, Accounts, Dial
-from epicrec.client.catalogues import among
 from epicrec.client.choice import Choice
 from epicrec.client.common import CommonModel
 from epicrec.client.extension import Extension
@@ -22,6 +21,7 @@ from epicrec.client.remote import Remote
 from epicrec.client.store import Store
 from epicrec.data import EMBEDDED, Catalogue
 from epicrec.data.datasets import load_catalogue
+from epicrec.data.usual import among
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Ledger
 

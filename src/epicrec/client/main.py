@@ -143,15 +143,11 @@ def open_state(
 
 def catalogue_of(folder: Path, name: str) -> Catalogue:
     """The list of films to begin with; the client's own with what was added to it in the pages."""
-    from epicrec.client.catalogues import (
-        ADDED,
-        TITLES,
-        read_catalogue,
-        usual_titles,
-    )
+    from epicrec.client.catalogues import ADDED, read_catalogue
     from epicrec.data import EMBEDDED
     from epicrec.data.catalogue import with_text_ids
     from epicrec.data.datasets import load_catalogue
+    from epicrec.data.usual import TITLES, usual_titles
 
     if name == TITLES:
         added = folder / ADDED

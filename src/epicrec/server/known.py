@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from epicrec.server.settings import Settings
@@ -14,6 +15,15 @@ from epicrec.server.store.database import Database
 from epicrec.server.store.people import Known
 
 _MOST_KEYS = 200_000
+
+
+@dataclass
+class _Batch:
+    """Secrets that wait to be looked up together, and what came of it."""
+
+    digests: list[bytes] = field(default_factory=list)
+    found: dict[bytes, Known] = field(default_factory=dict)
+    error: Exception | None = None
 
 
 class Callers:
@@ -28,13 +38,14 @@ class Callers:
         self._database, self._background = database, background
         self._users: dict[bytes, Known] = {}
         self._forgotten = 0  # only ever grows: a look-up during which it grew is not remembered
+        self._next, self._asking = _Batch(), asyncio.Lock()
 
     async def whose(self, secret_digest: bytes) -> Known | None:
         """The user with this secret. Each is looked up once and remembered until they leave."""
         user = self._users.get(secret_digest)
         if user is None:
             forgotten = self._forgotten
-            user = await self._database.look_up(people.with_secret, secret_digest)
+            user = await self._look_up(secret_digest)
             if user is None:
                 return None
             if forgotten == self._forgotten:
@@ -46,6 +57,21 @@ class Callers:
                 self._users[secret_digest] = replace(user, seen_day=day)
             self._background(self._database.write(people.seen, user.key, day))
         return user
+
+    async def _look_up(self, secret_digest: bytes) -> Known | None:
+        """From the database: whoever comes while it is being asked shares the next question."""
+        batch = self._next
+        batch.digests.append(secret_digest)
+        async with self._asking:
+            if batch is self._next:
+                self._next = _Batch()
+                try:
+                    batch.found = await self._database.look_up(people.with_secrets, batch.digests)
+                except Exception as error:
+                    batch.error = error
+        if batch.error is not None:
+            raise batch.error
+        return batch.found.get(secret_digest)
 
     def forget(self, user_keys: set[int]) -> None:
         """These were deleted: their secrets open nothing any more."""

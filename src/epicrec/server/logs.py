@@ -21,6 +21,7 @@ log = logging.getLogger("epicrec.server")
 
 _WAITING = 10_000  # lines; beyond, they are dropped and counted
 _WRITE_EVERY = 0.1  # seconds
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _LAST_WORDS = 2.0  # seconds for what is left when the process ends
 
 
@@ -39,7 +40,7 @@ class JsonLines(logging.Formatter):
                 f"{Path(frame.filename).name}:{frame.lineno} {frame.name}"
                 for frame in traceback.extract_tb(error.__traceback__)[-8:]
             ]
-        return json.dumps(line, ensure_ascii=False)
+        return _encode(line)
 
 
 class Aside(logging.Handler):
@@ -92,6 +93,9 @@ def last_words() -> None:
 
 def start_logging(level: int = logging.INFO) -> None:
     """Everything this process logs goes out as JSON lines."""
+    # what no line shows need not be found out for each (as the logging cookbook has it)
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = Aside(sys.stderr)
     handler.setFormatter(JsonLines())
     root = logging.getLogger()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epicrec.disk import locked
 from epicrec.errors import InputError
 from epicrec.server.rights import close_folder
-from epicrec.server.settings import STORE, Settings
+from epicrec.server.settings import NOTHING, STORE, Settings
 
 if TYPE_CHECKING:
     import uvicorn
@@ -79,6 +81,7 @@ def run(settings: Settings) -> None:
     if not settings.http and not settings.certificate:
         print(f"clients trust {settings.folder / 'tls' / 'ca.pem'}", file=sys.stderr)
     with _alone(settings):
+        settings = _with_items(settings)
         listening = _listening(settings)
         if settings.workers > 1:
             from epicrec.server.workers import run_workers
@@ -87,7 +90,9 @@ def run(settings: Settings) -> None:
         else:
             if hasattr(signal, "SIGHUP"):  # certificates are looked at anyway
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)
-            make_server(settings).run([listening])
+            server = make_server(settings)
+            gc.freeze()  # what is loaded stays: no collection need look at it while others wait
+            server.run([listening])
 
 
 def make_server(settings: Settings) -> uvicorn.Server:
@@ -127,6 +132,30 @@ def config_of(settings: Settings, app: Any) -> uvicorn.Config:
         workers=settings.workers,
         ws="none",
     )
+
+
+def _with_items(settings: Settings) -> Settings:
+    """A server that nobody gave any items begins with those that a client begins with."""
+    from epicrec.data.usual import TITLES
+    from epicrec.server.store import catalogue
+    from epicrec.server.store.database import Database
+
+    if settings.catalogue:
+        return settings
+    database = Database(settings.database_url)
+    try:
+        database.migrate()
+        with database.reading() as connection:
+            if catalogue.count(connection):
+                return settings
+    finally:
+        database.stop()
+    print(
+        f"no catalogue is set, so it begins with our own {TITLES}; set catalogue to a list of "
+        f"yours, or to {NOTHING!r} to add items by POST /api/items",
+        file=sys.stderr,
+    )
+    return replace(settings, catalogue=TITLES)
 
 
 @contextmanager
@@ -184,8 +213,8 @@ def _check(settings: Settings) -> dict[str, Any]:
         from epicrec.server.training.publish import rating_set
 
         rating_set(settings)
-    if settings.catalogue:
-        found["catalogue"] = len(load_catalogue(settings.catalogue))
+    if settings.listed:
+        found["catalogue"] = len(load_catalogue(settings.listed))
     database = Service(settings).database
     try:
         found["tables"] = database.version()

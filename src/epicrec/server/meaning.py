@@ -45,6 +45,9 @@ class Rule:
             return np.ones(len(values), np.bool_)
         return np.asarray(_COMPARE[self.compare](values, self.value), np.bool_)
 
+    def holds_for(self, value: float) -> bool:
+        return not self.compare or bool(_COMPARE[self.compare](value, self.value))
+
 
 @dataclass(frozen=True)
 class Meaning:
@@ -67,6 +70,14 @@ class Meaning:
             for rule in rules:
                 if rule.kind == kind:
                     found[rule.holds(values)] = sign
+        return found
+
+    def sign(self, kind: str, value: float) -> int:
+        """The same of one value."""
+        found = 0
+        for sign, rules in ((1, self.positive), (-1, self.negative)):
+            if any(rule.kind == kind and rule.holds_for(value) for rule in rules):
+                found = sign
         return found
 
     def counts(self, kind: str) -> bool:

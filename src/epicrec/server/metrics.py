@@ -41,14 +41,19 @@ class Metrics:
             "epicrec_request_seconds", "How long answers took", ["route"], buckets=BOUNDS,
             registry=self.registry,
         )  # fmt: skip
+        self._of: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # found once each
         self.registrations = self._counter("registrations", "Clients that registered")
         self.rows = self._counter("rows_written", "Rows of feedback that were stored")
         self.forgotten = self._counter("users_forgotten", "Users that were deleted or purged")
         self.jobs = self._counter("jobs", "Trainings and publications that ended", "task", "state")
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        self._requests.labels(method, route, status).inc()
-        self._seconds.labels(route).observe(seconds)
+        at = (method, route, status)
+        if at not in self._of:
+            self._of[at] = self._requests.labels(*at), self._seconds.labels(route)
+        count, times = self._of[at]
+        count.inc()
+        times.observe(seconds)
 
     def text(self) -> bytes:
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:

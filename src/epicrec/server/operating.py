@@ -163,9 +163,9 @@ def _task(rounds: list[Round], new: Task | None) -> Task:
 
 
 def _catalogue(settings: Settings) -> Catalogue:
-    if not settings.catalogue:
+    if not settings.listed:
         raise InputError("a common model is about the items of a catalogue; set catalogue")
-    return load_catalogue(settings.catalogue)
+    return load_catalogue(settings.listed)
 
 
 def _told(one: Round) -> dict[str, Any]:

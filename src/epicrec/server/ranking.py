@@ -26,7 +26,7 @@ class Ranking:
 
     def __init__(self, database: Database, settings: Settings, *, model_alone: bool) -> None:
         self._database, self._settings, self._model_alone = database, settings, model_alone
-        self._models = settings.folder / "models"
+        self._models, self._meaning = settings.folder / "models", settings.meaning
         self.lists: Lists | Scored | None = None
         """None before the first training, or before a model is published."""
         self.problem = ""
@@ -61,11 +61,14 @@ class Ranking:
             row = self.lists.row_of(user.key)
             if row is not None:
                 return self.lists.for_user(row, n, offset, category)
-        settings = self._settings
-        own = await self._database.read(
-            received.of_user, user.key, settings.meaning, settings.rating_type
-        )
-        return await run_in_threadpool(self.lists.for_own, own, n, offset, category)
+        return await self._database.ask(self._folded, self.lists, user.key, n, offset, category)
+
+    def _folded(
+        self, connection: Any, lists: Lists | Scored, user_key: int, n: int, offset: int,
+        category: str,
+    ) -> Ranked:  # fmt: skip
+        own = received.of_user(connection, user_key, self._meaning, self._settings.rating_type)
+        return lists.for_own(own, n, offset, category)
 
     def changed(self, user_keys: Iterable[int]) -> None:
         """These users' lists are older than their releases."""

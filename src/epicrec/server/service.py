@@ -97,8 +97,8 @@ class Service:
         """Tables up to date, catalogue filled, nothing left that breaks a promise."""
         self.database.migrate()
         keep_promises(self.settings)
-        if self.settings.catalogue:
-            items = load_catalogue(self.settings.catalogue)
+        if self.settings.listed:
+            items = load_catalogue(self.settings.listed)
             with self.database.writing() as connection:
                 catalogue.fill(connection, items)
                 catalogue.keep(connection, items)

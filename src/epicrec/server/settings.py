@@ -14,6 +14,8 @@ from epicrec.errors import InputError
 from epicrec.server.meaning import Meaning
 
 PREFIX = "EPICREC_SERVER_"
+NOTHING = "none"
+"""The `catalogue` of a server whose items come through the API alone."""
 STORE = "store"
 """The `train_from` that means the ratings users gave to this server."""
 
@@ -32,7 +34,9 @@ class Settings:
     # where things are
     data: str = "epicrec-server"  # the folder of database, models, ledger, certificates, admin key
     database: str = ""  # an SQLAlchemy URL; empty: SQLite in the data folder
-    catalogue: str = ""  # items to load at start: a data set's name, a folder or a file
+    # items to load at start: a data set's name, a folder, a file, or none; empty: `titles`, if the
+    # database has no items yet
+    catalogue: str = ""
 
     # how it is reached
     host: str = "127.0.0.1"
@@ -121,6 +125,11 @@ class Settings:
     def meaning(self) -> Meaning:
         """What feedback says of an item."""
         return Meaning.parse(self.positive_feedback, self.negative_feedback)
+
+    @property
+    def listed(self) -> str:
+        """The list of items to load at start, or nothing."""
+        return "" if self.catalogue == NOTHING else self.catalogue
 
     @property
     def folder(self) -> Path:

@@ -5,6 +5,7 @@ SIGHUP replaces them one after the other, each by one that answers already: no r
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -44,4 +45,6 @@ def app() -> Any:
 
     start_logging()
     silence_access_log()
-    return create_app(Settings(**json.loads(os.environ[_GIVEN])))
+    made = create_app(Settings(**json.loads(os.environ[_GIVEN])))
+    gc.freeze()  # as in `main.run`
+    return made

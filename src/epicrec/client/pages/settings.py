@@ -14,7 +14,7 @@ import pyarrow.parquet as pa_parquet
 from starlette.responses import Response
 
 from epicrec.client.account import Account
-from epicrec.client.catalogues import ADDED, merged, read_catalogue, usual_titles
+from epicrec.client.catalogues import ADDED, merged, read_catalogue
 from epicrec.client.device import Device
 from epicrec.client.pages.films import about
 from epicrec.client.pages.working import in_background, onward
@@ -27,6 +27,7 @@ from epicrec.client.store import PLAIN, set_aside
 from epicrec.client.vault import LEAST, DamagedError, Vault, WrongPassphraseError, write_private
 from epicrec.client.web import Ask, Handler, to
 from epicrec.data.catalogue import with_text_ids
+from epicrec.data.usual import usual_titles
 from epicrec.errors import InputError
 
 # ---- the server ---------------------------------------------------------------------------

@@ -47,7 +47,8 @@ def address_of(request: Request) -> str:
 
 async def caller_of(request: Request) -> Caller:
     """Whoever the key in `X-API-Key` belongs to."""
-    return await _with_key(request, request.headers.get("x-api-key"))
+    key = request.headers.get("x-api-key")
+    return await caller_with(service_of(request), key, address_of(request))
 
 
 async def admin_of(request: Request) -> Caller:
@@ -73,7 +74,7 @@ async def browsing_admin(request: Request) -> Caller:
     if not key:
         asks = {"WWW-Authenticate": 'Basic realm="epicrec operator", charset="UTF-8"'}
         raise HTTPException(401, "give the admin's key as the password", headers=asks)
-    caller = await _with_key(request, key)
+    caller = await caller_with(service_of(request), key, address_of(request))
     if not caller.is_admin:
         raise HTTPException(403, "this needs the admin's key")
     return caller
@@ -82,18 +83,17 @@ async def browsing_admin(request: Request) -> Caller:
 async def own(user_id: PathId, request: Request) -> Known:
     """The user in the path, for themselves or the admin. Others learn nothing: whether that user
     exists makes no difference to the answer."""
-    found = await one_or_nobody(user_id, request)
+    found = await one_or_nobody(service_of(request), await caller_of(request), user_id)
     if found is None:
         raise HTTPException(404, "there is no such user")
     return found
 
 
-async def one_or_nobody(user_id: str, request: Request) -> Known | None:
+async def one_or_nobody(service: Service, caller: Caller, user_id: str) -> Known | None:
     """The same, and None where the admin names somebody who is not there."""
-    caller = await caller_of(request)
     if caller.user is not None:
         return mine(caller, user_id)
-    return await service_of(request).database.read(people.known, user_id)
+    return await service.database.ask(people.known, user_id)
 
 
 def mine(caller: Caller, user_id: str) -> Known:
@@ -115,10 +115,9 @@ def too_many(seconds: int) -> HTTPException:
     )
 
 
-async def _with_key(request: Request, key: str | None) -> Caller:
+async def caller_with(service: Service, key: str | None, address: str) -> Caller:
     """Whoever has this key. Wrong ones are counted by address, and beyond the limit told less; a
     right one opens whatever others at the same address have tried: it cannot be guessed."""
-    service, address = service_of(request), address_of(request)
     if key is None:
         raise HTTPException(401, "the header X-API-Key is missing; POST /api/register gives a key")
     found = people.digest(key)

@@ -18,6 +18,7 @@ from epicrec.collective.refusals import Refusal
 from epicrec.errors import InputError
 from epicrec.server.api import collective, feedback, gorse, items, operator, people, recommend
 from epicrec.server.api.guard import Guard
+from epicrec.server.api.plain import ROUTES
 from epicrec.server.logs import event, last_words
 from epicrec.server.service import Service
 from epicrec.server.settings import Settings
@@ -78,6 +79,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.service = service
     app.openapi = partial(_openapi, app.openapi)  # type: ignore[method-assign]
+    app.router.routes[:0] = ROUTES
     for module in (recommend, items, people, feedback, gorse, operator):  # the most frequent first
         app.include_router(module.router)
     app.add_exception_handler(RequestValidationError, _invalid)

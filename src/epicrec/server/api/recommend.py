@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path as FilePath
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Body, HTTPException, Path, Query, Request, Response
 from fastapi.responses import FileResponse
@@ -13,9 +13,11 @@ from starlette.concurrency import run_in_threadpool
 from epicrec import wire
 from epicrec.server.api.access import (
     AnyCaller,
+    Caller,
     PathId,
     Serving,
     WithSlashes,
+    caller_of,
     limit_address,
     one_or_nobody,
     service_of,
@@ -23,7 +25,6 @@ from epicrec.server.api.access import (
 from epicrec.server.api.cursors import Number, Offset
 from epicrec.server.service import Service
 from epicrec.server.store.received import in_clear
-from epicrec.server.training.lists import Ranked
 from epicrec.server.training.publish import offered
 
 router = APIRouter(prefix="/api", tags=["recommendations"])
@@ -34,7 +35,8 @@ Source = Annotated[
 ]
 PathCategory = Annotated[str, WithSlashes, Path(max_length=64, pattern=wire.PRINTABLE)]
 Ids = list[str] | list[wire.Score]
-# These routes are asked most: what FastAPI need not look at it does not, and is told here instead.
+SCORES = "2"
+"""The X-API-Version that asks for scores, too."""
 _VERSION = {"name": "X-API-Version", "in": "header", "description": "2 gives scores."}
 _VERSIONED = {"parameters": [_VERSION | {"required": False, "schema": {"type": "string"}}]}
 
@@ -45,12 +47,10 @@ async def recommend(
 ) -> Response:
     """The best items for a user, for that user or the admin; what they gave in clear is left
     out. For the admin somebody unknown is a newcomer, as with Gorse."""
-    serving = service_of(request)
-    user = await one_or_nobody(user_id, request)
-    check_category(serving, category)
-    found = await serving.ranking.recommend(user, n, offset, category)
-    with_scores = request.headers.get("x-api-version") == "2"
-    return _answer(found if with_scores else [name for name, _ in found])
+    serving, caller = service_of(request), await caller_of(request)
+    with_scores = request.headers.get("x-api-version") == SCORES
+    body = await listed(serving, caller, user_id, n, offset, category, with_scores=with_scores)
+    return Response(body, media_type="application/json")
 
 
 @router.get("/recommend/{user_id}/{category:path}", response_model=Ids, openapi_extra=_VERSIONED)
@@ -131,9 +131,14 @@ def check_category(serving: Service, category: str) -> None:
         raise HTTPException(404, "the catalogue has no such category; GET /api/items shows them")
 
 
-def _answer(found: list[str] | Ranked) -> Response:
-    """Written here because it is the most frequent answer: twice as quick as by way of a schema."""
-    plain: list[Any] = [
-        one if isinstance(one, str) else {"Id": one[0], "Score": one[1]} for one in found
-    ]
-    return Response(json.dumps(plain), media_type="application/json")
+async def listed(
+    serving: Service, caller: Caller, user_id: str, n: int, offset: int, category: str, *,
+    with_scores: bool,
+) -> bytes:  # fmt: skip
+    """The answer to who asks for a list, as JSON: written here, as it is the most frequent one."""
+    user = await one_or_nobody(serving, caller, user_id)
+    check_category(serving, category)
+    found = await serving.ranking.recommend(user, n, offset, category)
+    if with_scores:
+        return json.dumps([{"Id": name, "Score": score} for name, score in found]).encode()
+    return json.dumps([name for name, _ in found]).encode()

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, delete, func, select, true, update
 from epicrec import wire
 from epicrec.data import Catalogue
 from epicrec.data.catalogue import with_text_ids
+from epicrec.server.store.bulk import keys_by_id
 from epicrec.server.store.database import CATALOGUE, insert, next_revision
 from epicrec.server.store.schema import catalogues, items
 
@@ -40,7 +41,7 @@ def put(connection: Connection, given: list[wire.Item]) -> int:
 
 def fill(connection: Connection, catalogue: Catalogue) -> int:
     """Add the items of a catalogue that are not there yet; how many were."""
-    known = keys_of(connection, {str(item_id) for item_id in catalogue.item_ids})
+    known = keys_by_id(connection, items, {str(item_id) for item_id in catalogue.item_ids})
     new = [
         wire.Item(
             ItemId=str(catalogue.item_ids[at]),
@@ -129,20 +130,6 @@ def page(
         query = query.where(func.lower(items.c.comment).contains(search.lower(), autoescape=True))
     rows = connection.execute(query).all()
     return [_item(row) for row in rows], rows[-1].item_key if len(rows) == n else None
-
-
-def keys_of(connection: Connection, item_ids: set[str]) -> dict[str, int]:
-    """The keys of the items that exist."""
-    found: dict[str, int] = {}
-    wanted = sorted(item_ids)
-    for start in range(0, len(wanted), 500):
-        rows = connection.execute(
-            select(items.c.item_id, items.c.item_key).where(
-                items.c.item_id.in_(wanted[start : start + 500])
-            )
-        )
-        found |= {row.item_id: row.item_key for row in rows}
-    return found
 
 
 def count(connection: Connection) -> int:

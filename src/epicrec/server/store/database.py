@@ -64,7 +64,7 @@ class Database:
             event.listen(self.engine, "begin", _begin_sqlite)
         self._queue: queue.Queue[_Change | None] = queue.Queue(_WAITING)
         self._thread: threading.Thread | None = None
-        self._looking: Connection | None = None  # the event loop's own, always open
+        self._looking: Connection | None = None  # of `look_up`, always open
 
     def migrate(self, to: str = "head") -> None:
         """Bring the tables up to date, in a file that is ours alone where it is a file."""
@@ -124,15 +124,33 @@ class Database:
 
         return await run_in_threadpool(call)
 
+    async def ask(
+        self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """A read by one statement, which is consistent by itself and needs no transaction."""
+
+        def call() -> T:
+            with self._autocommit() as connection:
+                return function(connection, *args, **kwargs)
+
+        return await run_in_threadpool(call)
+
     async def look_up(
         self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """A read of one row by its key: in SQLite quicker than handing it to a thread would be."""
-        if not self.is_sqlite:
-            return await self.read(function, *args, **kwargs)
-        if self._looking is None:
-            self._looking = self._autocommit()
-        return function(self._looking, *args, **kwargs)
+        """A read of few rows by their keys, one at a time, over a connection that stays open. In
+        SQLite it is quicker than handing it to a thread would be."""
+
+        def call() -> T:
+            try:
+                if self._looking is None:
+                    self._looking = self._autocommit()
+                return function(self._looking, *args, **kwargs)
+            except Exception:
+                self._stop_looking()
+                raise
+
+        return call() if self.is_sqlite else await run_in_threadpool(call)
 
     async def write(
         self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -164,13 +182,17 @@ class Database:
             self._queue.put(None)
             self._thread.join()
             self._thread = None
-        if self._looking is not None:
-            self._looking.close()
-            self._looking = None
+        self._stop_looking()
         end = time.monotonic() + _READ_SECONDS
         while self.engine.pool.checkedout() and time.monotonic() < end:  # type: ignore[attr-defined]
             time.sleep(0.01)  # reads whose caller is gone go on; dispose would not close theirs
         self.engine.dispose()
+
+    def _stop_looking(self) -> None:
+        if self._looking is not None:
+            self._looking.invalidate()
+            self._looking.close()
+            self._looking = None
 
     def _work(self) -> None:
         while (first := self._queue.get()) is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from epicrec.server.meaning import Meaning
 from epicrec.server.store.schema import feedback, releases
@@ -102,6 +102,17 @@ def given_ratings(
     return np.array(user, np.int64), np.array(item, np.int64), np.array(value, np.float64)
 
 
+_OF_USER = (
+    select(
+        feedback.c.item_key, feedback.c.feedback_type, feedback.c.value, releases.c.method,
+        releases.c.settings,
+    )
+    .select_from(feedback)
+    .join(releases, releases.c.release_key == feedback.c.release_key, isouter=True)
+    .where(feedback.c.user_key == bindparam("user"))
+)  # fmt: skip
+
+
 @dataclass
 class Own:
     """What one person has here, by keys of items."""
@@ -118,7 +129,7 @@ def in_clear(rows: Iterable[tuple[int, str, float]], meaning: Meaning, rating_ty
     """What rows of item, type and value say that were given in clear."""
     own, against = Own(), set()
     for item, kind, value in rows:
-        sign = int(meaning.likes(kind, np.array([value]))[0])
+        sign = meaning.sign(kind, value)
         own.known.add(item)
         if sign > 0:
             own.liked.add(item)
@@ -132,16 +143,7 @@ def in_clear(rows: Iterable[tuple[int, str, float]], meaning: Meaning, rating_ty
 
 def of_user(connection: Connection, user_key: int, meaning: Meaning, rating_type: str) -> Own:
     """What a user gave and released."""
-    query = (
-        select(
-            feedback.c.item_key, feedback.c.feedback_type, feedback.c.value, releases.c.method,
-            releases.c.settings,
-        )
-        .select_from(feedback)
-        .join(releases, releases.c.release_key == feedback.c.release_key, isouter=True)
-        .where(feedback.c.user_key == user_key)
-    )  # fmt: skip
-    rows = connection.execute(query).all()
+    rows = connection.execute(_OF_USER, {"user": user_key}).all()
     clear = [(item, kind, value) for item, kind, value, method, _ in rows if not method]
     own = in_clear(clear, meaning, rating_type)
     for item, kind, value, method, settings in rows:

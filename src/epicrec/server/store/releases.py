@@ -6,13 +6,13 @@ import json
 from collections import Counter
 from typing import Any
 
-from sqlalchemy import Connection, and_, case, delete, func, select, tuple_
+from sqlalchemy import Connection, and_, delete, func, select, tuple_
 
 from epicrec import wire
 from epicrec.errors import InputError
 from epicrec.perturb import Release
 from epicrec.privacy import Guarantee
-from epicrec.server.store import catalogue, people
+from epicrec.server.store import bulk, catalogue, people
 from epicrec.server.store.database import insert, next_revision
 from epicrec.server.store.schema import feedback, items, releases, users
 
@@ -20,6 +20,14 @@ Cursor = tuple[int, int, str, int]
 START: Cursor = (0, 0, "", 0)
 
 MOST = wire.MOST_VALUE
+
+_OVERWRITTEN = "value = excluded.value, timestamp = excluded.timestamp, comment = excluded.comment"
+_GROWN = _OVERWRITTEN.replace(
+    "value = excluded.value",
+    f"value = CASE WHEN feedback.value + excluded.value > {MOST!r} THEN {MOST!r} "
+    f"WHEN feedback.value + excluded.value < {-MOST!r} THEN {-MOST!r} "
+    "ELSE feedback.value + excluded.value END",
+)
 
 
 def put(
@@ -38,38 +46,23 @@ def put(
     skip such rows without a word (`auto_insert_item = false`); here nobody wonders where they went.
     """
     user_ids, item_ids = {row.UserId for row in rows}, {row.ItemId for row in rows}
-    user_keys = people.keys_of(connection, user_ids)
-    item_keys = catalogue.keys_of(connection, item_ids)
+    user_keys = bulk.keys_by_id(connection, users, user_ids)
+    item_keys = bulk.keys_by_id(connection, items, item_ids)
     if make:
         new_users = user_ids - user_keys.keys()
         people.put(connection, [wire.User(UserId=user_id) for user_id in sorted(new_users)])
-        user_keys = people.keys_of(connection, user_ids)
+        user_keys = bulk.keys_by_id(connection, users, user_ids)
     _check_known(rows, user_keys, item_keys)
     # the last of several rows about the same thing wins, or with `add` all of them count
-    merged: dict[tuple[int, int, str], dict[str, Any]] = {}
+    merged: dict[tuple[int, int, str], tuple[Any, ...]] = {}
     for row in rows:
         at = (user_keys[row.UserId], item_keys[row.ItemId], row.FeedbackType)
-        before = merged[at]["value"] if add and at in merged else 0.0
-        merged[at] = {
-            "user_key": at[0],
-            "item_key": at[1],
-            "feedback_type": at[2],
-            "release_key": release,
-            "value": min(max(before + row.Value, -MOST), MOST),
-            "timestamp": catalogue.seconds(row.Timestamp),
-            "comment": row.Comment,
-        }
+        before = merged[at][4] if add and at in merged else 0.0
+        value = min(max(before + row.Value, -MOST), MOST)
+        merged[at] = (*at, release, value, catalogue.seconds(row.Timestamp), row.Comment)
     if merged:
-        statement = insert(connection, feedback)
-        new = statement.excluded
-        changes = {"timestamp": new.timestamp, "comment": new.comment}
-        grown = feedback.c.value + new.value
-        bounded = case((grown > MOST, MOST), (grown < -MOST, -MOST), else_=grown)
-        changes["value"] = bounded if add else new.value
-        connection.execute(
-            statement.on_conflict_do_update(index_elements=[*feedback.primary_key], set_=changes),
-            [merged[at] for at in sorted(merged)],
-        )
+        ordered = [merged[at] for at in sorted(merged)]
+        bulk.put(connection, feedback, ordered, _GROWN if add else _OVERWRITTEN)
     _touch(connection, set(user_keys.values()))
     return set(user_keys.values())
 

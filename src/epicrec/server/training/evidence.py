@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from scipy.sparse import csr_array, csr_matrix
 from sqlalchemy import Connection
 
 from epicrec.data import Catalogue, find
+from epicrec.data.usual import drawn_by
 from epicrec.errors import InputError
 from epicrec.models.alterego.model import aligned
 from epicrec.perturb import perturber_class
@@ -51,6 +52,8 @@ class Evidence:
     rows: int
     left_out: dict[str, int]
     """Releases, or rows of feedback, that nothing is learned from, by the reason."""
+    lists: list[Catalogue]
+    """The lists of items that they were drawn by; to be kept, as later versions have others."""
 
     @property
     def events(self) -> AlterEgos:
@@ -77,9 +80,10 @@ def gather(connection: Connection, meaning: Meaning) -> Evidence:
     for law in under.keys() - set(chosen):
         left_out[f"more than {MOST_LAWS} laws"] += under[law].releases
     clear, drawn, totals = [_clear(table, public, ids)], [], []
+    lists = _Lists(connection, public)
     for at, law in enumerate(chosen):
         try:
-            told = _told(connection, law, under[law], table.under[at], public, ids, meaning)
+            told = _told(law, under[law], table.under[at], lists, ids, meaning)
         except (InputError, KeyError, TypeError, ValueError, OverflowError) as error:
             left_out[f"{law.method}: {_why(error)}"] += under[law].releases
             continue
@@ -96,7 +100,7 @@ def gather(connection: Connection, meaning: Meaning) -> Evidence:
     names = np.unique(np.concatenate([known.item_ids, *(held.item_ids for _, held in drawn)]))
     return Evidence(
         user_keys, aligned(public, names), known, drawn, _merged(totals), seen, table.rows,
-        dict(left_out),
+        dict(left_out), [*lists.found.values()],
     )  # fmt: skip
 
 
@@ -178,16 +182,34 @@ def _joined(parts: list[Any]) -> tuple[Any, ...]:
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
+@dataclass
+class _Lists:
+    """The lists of items that releases were drawn by: the one of now, those of earlier days, and
+    those that clients begin with, cut to what is listed here."""
+
+    connection: Connection
+    public: Catalogue
+    found: dict[str, Catalogue] = field(default_factory=dict)
+    """Of clients, not kept yet."""
+
+    def of(self, version: str) -> Catalogue:
+        """The list with this version; where nobody knows it, the one of now."""
+        if version in ("", self.public.version):
+            return self.public
+        known = catalogue.kept(self.connection, version) or self.found.get(version)
+        if known is None and (usual := drawn_by(version, self.public.item_ids)) is not None:
+            known = self.found[version] = usual
+        return known or self.public
+
+
 def _told(
-    connection: Connection, law: Law, under: Under, rows: list[Any], public: Catalogue,
-    ids: dict[int, str], meaning: Meaning,
-) -> Told:  # fmt: skip
+    law: Law, under: Under, rows: list[Any], lists: _Lists, ids: dict[int, str], meaning: Meaning
+) -> Told:
     """What the releases under a law say, over the catalogue they name."""
     if not meaning.counts(law.kind):
         raise InputError(f"releases of type {law.kind} count for nothing")
     settings = json.loads(law.settings)
-    version = str(settings.get("catalogue", ""))
-    names = public if version == public.version else catalogue.kept(connection, version) or public
+    names = lists.of(str(settings.get("catalogue", "")))
     users, items, values = _joined(rows)
     counts, user_ids = _matrix(users, items, values, names, ids)
     sent = Sent(

@@ -62,6 +62,9 @@ def train(settings: Settings, database: Database) -> dict[str, Any]:
         at_revision = revision(connection)
         items = catalogue.visible(connection)
         found = gather(connection, settings.meaning)
+    with database.writing() as connection:
+        for listed in found.lists:
+            catalogue.keep(connection, listed)
     item_ids = [item_id for _, item_id, _ in items]
     names, starts, members = _by_category([categories for _, _, categories in items])
     shares = corrected_shares(found.events, found.totals, found.features)

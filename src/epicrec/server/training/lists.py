@@ -68,6 +68,8 @@ class Lists:
         # small and read at every request: kept in memory
         for name in ("item_keys", "item_factors", "popularity", "category_items", "user_keys"):
             a[name] = np.array(a[name])
+        for name in a:  # the others stay mapped, but numpy's own class for that is slow to slice
+            a[name] = a[name].view(np.ndarray)
         self._popular = np.argsort(-a["popularity"], kind="stable")
         # each category's factors side by side, so that a request need not gather them
         self._factors_in = np.split(
@@ -87,14 +89,9 @@ class Lists:
 
     def for_user(self, row: int, n: int, offset: int = 0, category: str = "") -> Ranked:
         """For a user as they were at training time."""
-        if not self.gone:
-            top = self.arrays["top_items"][row]
-            among = self._places_in(top, category) if category else np.flatnonzero(top >= 0)
-            if offset + n <= len(among):
-                at = among[offset : offset + n]
-                scores = self.arrays["top_scores"][row][at].tolist()
-                ids = self.item_ids
-                return [(ids[item], s) for item, s in zip(top[at].tolist(), scores, strict=True)]
+        listed = self._listed(row, n, offset, category)
+        if listed is not None:
+            return listed
         starts = self.arrays["seen_starts"]
         seen = self.arrays["seen_items"][starts[row] : starts[row + 1]]
         seen = seen[seen >= 0]  # of those who were forgotten nothing is left
@@ -102,6 +99,21 @@ class Lists:
         if not factors.any():
             return self.popular(n, offset, category, seen)
         return self._best(factors, seen, n, offset, category)
+
+    def _listed(self, row: int, n: int, offset: int, category: str) -> Ranked | None:
+        """From a user's list on disk; None where it ends too early."""
+        top, scores = self.arrays["top_items"][row], self.arrays["top_scores"][row]
+        if category or self.gone:
+            among = self._places_in(top, category) if category else np.flatnonzero(top >= 0)
+            shown = [at for at in among.tolist() if int(top[at]) not in self.gone]
+            chosen = shown[offset : offset + n]
+            top, scores = top[chosen], scores[chosen]
+        else:
+            top, scores = top[offset : offset + n], scores[offset : offset + n]
+        items, ids = top.tolist(), self.item_ids
+        if len(items) < n or items[-1] < 0:
+            return None
+        return [(ids[item], score) for item, score in zip(items, scores.tolist(), strict=True)]
 
     def for_own(self, own: Own, n: int, offset: int = 0, category: str = "") -> Ranked:
         """For anyone who has this: the factors that a training would give them."""
@@ -136,9 +148,10 @@ class Lists:
         chosen, hidden = self._popular, self.gone.union(np.asarray(without).tolist())
         if category:
             chosen = chosen[np.isin(chosen, self._items_in(category))]
-        kept = [int(at) for at in chosen[: offset + n + len(hidden)] if int(at) not in hidden]
-        share = self.arrays["popularity"]
-        return [(self.item_ids[at], float(share[at])) for at in kept[offset : offset + n]]
+        first = chosen[: offset + n + len(hidden)].tolist()
+        kept = [at for at in first if at not in hidden][offset : offset + n]
+        shares = self.arrays["popularity"][kept].tolist()
+        return [(self.item_ids[at], share) for at, share in zip(kept, shares, strict=True)]
 
     def neighbours(self, item_id: str, n: int, offset: int = 0) -> Ranked | None:
         """The items most like one item, by the angle between factors; None if it is not here."""
