@@ -12,24 +12,22 @@ import numpy as np
 def solve(matrix: Any, right: Any, n: int) -> None:
     """The solution of the first n equations, in place of their right side, by Cholesky.
 
-    Only the matrix on and below its diagonal is read; its factor takes its place.
+    Only the matrix on and right of its diagonal is read; its factor takes its place. Each finished
+    row is taken off all that are left, along rows, so that processors do several columns at once.
     """
     for a in range(n):
-        for b in range(a):
-            total = matrix[a, b]
-            for c in range(b):
-                total -= matrix[a, c] * matrix[b, c]
-            matrix[a, b] = total / matrix[b, b]
-        total = matrix[a, a]
-        for c in range(a):
-            total -= matrix[a, c] * matrix[a, c]
-        matrix[a, a] = np.sqrt(total)
-        total = right[a]
-        for c in range(a):
-            total -= matrix[a, c] * right[c]
-        right[a] = total / matrix[a, a]
+        root = np.sqrt(matrix[a, a])
+        matrix[a, a] = root
+        right[a] /= root
+        for b in range(a + 1, n):
+            matrix[a, b] /= root
+        for b in range(a + 1, n):
+            times = matrix[a, b]
+            for c in range(b, n):
+                matrix[b, c] -= times * matrix[a, c]
+            right[b] -= times * right[a]
     for a in range(n - 1, -1, -1):
         total = right[a]
         for c in range(a + 1, n):
-            total -= matrix[c, a] * right[c]
+            total -= matrix[a, c] * right[c]
         right[a] = total / matrix[a, a]

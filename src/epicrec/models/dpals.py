@@ -73,6 +73,12 @@ class ItemNormals:
     k: int
     together: bool
     what = "what people's factors tell of items"
+    norm = 2
+
+    @property
+    def width(self) -> int:
+        """How many numbers there are for an item."""
+        return self.k * (self.k + 1) // 2 + self.k
 
     @property
     def one(self) -> int:
@@ -91,8 +97,7 @@ class ItemNormals:
 
         rows, columns = np.tril_indices(self.k)
         times = np.where(rows == columns, 5, 7)
-        width = len(rows) + self.k
-        out = np.zeros((part.n_items + self.together, width), np.int64)
+        out = np.zeros((part.n_items + self.together, self.width), np.int64)
         for start in range(0, part.n_users, _USERS_AT_ONCE):
             block = part.users_at(np.arange(start, min(start + _USERS_AT_ONCE, part.n_users)))
             factors, residuals = self.people(block)
@@ -102,7 +107,7 @@ class ItemNormals:
             shape, products = (block.n_users, part.n_items), z[:, rows] * z[:, columns] * times
             for span, values, own in (
                 (slice(0, len(rows)), products, w),
-                (slice(len(rows), width), TARGET * z, w * y),
+                (slice(len(rows), self.width), TARGET * z, w * y),
             ):  # below 2¹³·2³⁵, so exact as floats
                 matrix = csr_array((own.astype(np.float64), block.items, block.indptr), shape=shape)
                 found = matrix.T @ values.astype(np.float64)

@@ -42,6 +42,8 @@ class AtHome:
     (F_Hᵀ W F_H + s² I)⁻¹ F_Hᵀ W (r - offset_H - doubt_H·u) with W = s²/(s² + variance_H): the
     posterior mean of p ~ Normal(0, I) when ratings have noise of variance s² and item means are
     known up to `variance`.
+
+    With `centring`, u is the mean of the person's residuals instead, as of so many more at 0.
     """
 
     offsets: Floats
@@ -50,6 +52,7 @@ class AtHome:
     doubt: Floats | None = None
     variance: Floats | None = None
     usual: float = 0.0
+    centring: float | None = None
 
     def expected(self, histories: Ratings) -> tuple[Floats, Floats]:
         """u of each person, and the residuals of their ratings."""
@@ -57,8 +60,10 @@ class AtHome:
         residuals = np.asarray(histories.values - self.offsets[items], np.float64)
         if self.doubt is None:
             return np.zeros(n), residuals
-        above = np.bincount(users, self.offsets[items] - self.usual, n)
-        lie = np.asarray(above / (histories.user_counts + ITEMS_TO_CHANGE), np.float64)
+        above, more = self.offsets[items] - self.usual, ITEMS_TO_CHANGE
+        if self.centring is not None:
+            above, more = residuals, self.centring
+        lie = np.bincount(users, above, n) / (histories.user_counts + more)
         return lie, residuals - self.doubt[items] * lie[users]
 
     def people(self, histories: Ratings) -> tuple[Floats, Floats]:
@@ -91,12 +96,14 @@ class FactorModel(Recommender):
     doubt_: Floats | None = None
     variance_: Floats | None = None
     usual_: float = 0.0
+    centring_: float | None = None
 
     @property
     def at_home(self) -> AtHome:
         return AtHome(
-            self.offsets_, self.factors_, self.ridge_, self.doubt_, self.variance_, self.usual_
-        )
+            self.offsets_, self.factors_, self.ridge_, self.doubt_, self.variance_, self.usual_,
+            self.centring_,
+        )  # fmt: skip
 
     def _scores(self, histories: Ratings) -> Floats:
         lie, found = self._people(histories)
@@ -265,23 +272,23 @@ def _solve_range(
     start: int,
     stop: int,
 ) -> None:
-    """By user; the normal matrix is filled on and below its diagonal only."""
+    """By user; the normal matrix is filled on and right of its diagonal only."""
     k = factors.shape[1]
     matrix = np.empty((k, k))
     row = np.empty(k)
     for user in range(start, stop):
         for a in range(k):
             row[a] = 0.0
-            for b in range(a):
-                matrix[a, b] = 0.0
             matrix[a, a] = ridge
+            for b in range(a + 1, k):
+                matrix[a, b] = 0.0
         for at in range(indptr[user], indptr[user + 1]):
             item = factors[items[at]]
             residual = residuals[at]
             for a in range(k):
                 f = np.float64(item[a])
                 row[a] += f * residual
-                for b in range(a + 1):
+                for b in range(a, k):
                     matrix[a, b] += f * item[b]
         solve(matrix, row, k)
         out[user] = row

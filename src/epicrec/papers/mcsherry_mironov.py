@@ -21,6 +21,7 @@ from epicrec.data import (
 )
 from epicrec.evaluate.metrics import rating_metrics
 from epicrec.models.covariance.model import CovarianceKNN, CovarianceSVD
+from epicrec.models.covariance.published import theta_of
 from epicrec.papers.parts import Found, Paper, Part, Rows, Setting, crowd
 from epicrec.papers.plots import curves
 from epicrec.progress import report
@@ -40,10 +41,9 @@ CROWDS = (1 / 64, 1 / 16, 1 / 4, 1.0)
 NETFLIX_CROWDS = (1 / 128, 1 / 16, 1 / 3, 1.0)
 """Parts of the people in Figure 2; a short run takes the first two of Netflix."""
 DEVIATES = (
-    "Where ours departs from the paper: neighbours are the items of largest covariance, not of "
-    "largest Wgt; one constant of shrinkage serves the diagonal and the rest, fixed and not fitted "
-    "to held-out ratings; users' means are shrunk to 0 and not to a measured mean (4.3); without "
-    "cleaning, averages of less than one rating count as of one, and rank 20 is kept."
+    "Where ours departs from the paper: the constants of cleaning and the ridge are fixed and not "
+    "fitted to held-out ratings for each data set and θ; without cleaning, averages of less than "
+    "one rating count as of one, and rank 20 is kept."
 )
 
 
@@ -238,7 +238,7 @@ def own_means(train: Ratings, test: Ratings) -> np.ndarray[Any, np.dtype[np.floa
 
 def paper_epsilon(theta: float, delta: float = 1e-8) -> float:
     """The ε that the paper's own formula gives for θ."""
-    return float(theta * np.sqrt(2 * np.log(12 / delta)))
+    return float(theta / theta_of(1.0, delta, 2))
 
 
 PARTS = Paper(

@@ -1,9 +1,10 @@
 """No neighbour moves a measurement of the published recipe further than its guarantee counts.
 
-The six measurements are caught on their way to the noise, exact integers as they are, and the noise
-is replaced by the attacker's choice of what was released: both neighbours see the same item means,
-which may lie anywhere. The paper's own sensitivity of the covariance in L1 is shown to be too
-small, and mutants that forget a clamp or a weight, or claim a few per cent less, are caught.
+The eight measurements are caught on their way to the noise, exact integers as they are, and the
+noise is replaced by the attacker's choice of what was released: both neighbours see the same item
+means and the same middle of what is left after them, which may lie anywhere. The paper's own
+sensitivity of the covariance in L1 is shown to be too small, and mutants that forget a clamp or a
+weight, or claim a few per cent less, are caught.
 """
 
 from __future__ import annotations
@@ -23,15 +24,23 @@ from hypothesis import strategies as st
 from epicrec.data import Ratings, Scale
 from epicrec.models.covariance import published
 from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.published import SHARES, fit_published, measurements
+from epicrec.models.covariance.published import (
+    COVARIANCE,
+    SHARES,
+    WEIGHTS,
+    fit_published,
+    measurements,
+)
 from epicrec.privacy import Guarantee, gaussian_delta
 
 Integers = npt.NDArray[np.int64]
 STARS = Scale(1, 5, 1)
 SCALES = (STARS, Scale(0.5, 5, 0.5), Scale(1, 10, 1), Scale(-10, 10, 0.01))
 NOISE = {1: "laplace", 2: "gaussian"}
-WHAT = ("global sum", "global count", "item sums", "item counts", "covariance", "weights")
-COVARIANCE, WEIGHTS = 4, 5
+WHAT = (
+    "global sum", "global count", "item sums", "item counts", "residual sum", "residual count",
+    "covariance", "weights",
+)  # fmt: skip
 THETA = 1.0
 ROUNDING = 1 + 1e-12
 """The room that the guarantee leaves for floating-point arithmetic."""
@@ -52,6 +61,8 @@ class Pair:
     others: tuple[tuple[float, ...], ...] = ()
     unrated: int = 0
     scale: Scale = STARS
+    middle: float = 0.0
+    """What is released as the mean of all residuals, in stars."""
 
     @property
     def n_items(self) -> int:
@@ -105,6 +116,7 @@ def pairs(draw: st.DrawFn, most: int = 60) -> Pair:
         draw(others),
         draw(st.integers(1, 3)),
         scale,
+        draw(st.sampled_from([0.0, -4.0, 4.0, 50.0]) | st.floats(-4, 4)),
     )
 
 
@@ -126,6 +138,7 @@ BUILT = (
     *(unlike(*sizes) for sizes in ((9, 1), (95, 4), (271, 29), (883, 113))),
     Pair(((150, 5, 1), (150, 1, 5)), new=(5, 1)),  # every residual is clamped
     Pair(((400, 3, 3),), new=(1, 1000)),  # a released mean far off the scale
+    Pair(((400, 5, 1),), new=(1, 5), middle=-50.0),  # and a middle
 )
 
 
@@ -141,15 +154,18 @@ class Caught:
     guarantee: Guarantee
 
 
-def catch(ratings: Ratings, levels: npt.NDArray[np.float64], unit: str, norm: int) -> Caught:
-    """The six integer statistics of the recipe itself, with `levels` released as item means.
+def catch(pair: Pair, ratings: Ratings, unit: str, norm: int) -> Caught:
+    """The eight integer statistics of the recipe itself, with the pair's levels released as item
+    means.
 
     A released global mean of 3 and item counts of 0 make an item's mean 3 + sum/15.
     """
     bits, weight_bits = published.BITS[norm]
     one = 2.0**weight_bits if unit == "user" else 1.0
+    _, levels, _ = pair.rows()
     means = np.rint((levels - 3) * published.BETA_ITEM * 2**bits * one).astype(np.int64)
-    released = (int(3 * 2**bits * one), int(one), means, 0)
+    star = int(2**bits * one)
+    released = (3 * star, int(one), means, 0, int(pair.middle * star), int(one))
     values: list[Integers] = []
     sizes: list[float] = []
 
@@ -168,7 +184,7 @@ def catch(ratings: Ratings, levels: npt.NDArray[np.float64], unit: str, norm: in
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(published, "add_integer_gaussian", noise)
         patch.setattr(published, "add_discrete_laplace", noise)
-        patch.setattr(published, "_cleaned", cleaned)
+        patch.setattr(published, "cleaned", cleaned)
         _, guarantee = fit_published(model, ratings)
     assert len(values) == len(WHAT)
     return Caught(tuple(values), tuple(sizes), guarantee)
@@ -180,8 +196,7 @@ def length(change: Integers, norm: int) -> float:
 
 def moves(pair: Pair, unit: str, norm: int) -> tuple[list[float], Guarantee]:
     """How far each measurement moves, over the scale of its noise: its loss of privacy."""
-    _, levels, _ = pair.rows()
-    one, other = (catch(ratings, levels, unit, norm) for ratings in pair.both(unit))
+    one, other = (catch(pair, ratings, unit, norm) for ratings in pair.both(unit))
     assert one.sizes == other.sizes, "the noise depends on the ratings"
     found = [
         length(values - less, norm) / size
@@ -234,10 +249,10 @@ def test_no_neighbour_moves_a_measurement_further_than_counted(
 
 
 REACHED = {
-    ("rating", 1): (1, 1, 1, 1, 0.63, 0.99),
-    ("rating", 2): (1, 1, 1, 1, 0.49, 0.99),
-    ("user", 1): (1, 1, 1, 1, 1, 1),
-    ("user", 2): (1, 1, 1, 1, 1, 1),
+    ("rating", 1): (1, 1, 1, 1, 1, 1, 0.63, 0.99),
+    ("rating", 2): (1, 1, 1, 1, 1, 1, 0.49, 0.99),
+    ("user", 1): (1,) * 8,
+    ("user", 2): (1,) * 8,
 }
 """How near users built for it come. The proof of Theorem 5 adds norms that are never large at once,
 so the covariance of ratings stays well below what is proved."""
@@ -262,8 +277,9 @@ def test_a_rating_moves_centred_ratings_as_theorem_4_says_with_an_alpha_of_eight
     star = (pair.scale.high - pair.scale.low) / 4
     stars = (values - pair.scale.low) / star + 1 - np.clip(levels[: len(values)], 1, 5)
     residuals = np.rint(stars * grid).astype(np.int64)
-    after = centred(residuals, grid)
-    before = np.insert(centred(np.delete(residuals, at), grid), at, 0)
+    middle = round(min(max(pair.middle, -4.0), 4.0) * grid)
+    after = centred(residuals, middle, grid)
+    before = np.insert(centred(np.delete(residuals, at), middle, grid), at, 0)
     moved = length(after - before, norm) / grid
     count = len(values) - 1
     bound = 8 + 1 + count / grid if norm == 1 else sqrt(64 / 80 + 1) + sqrt(count) / grid
@@ -271,8 +287,8 @@ def test_a_rating_moves_centred_ratings_as_theorem_4_says_with_an_alpha_of_eight
     target(moved / bound)
 
 
-def centred(residuals: Integers, grid: int) -> Integers:
-    return np.asarray(published._centred(np.array([0, len(residuals)]), residuals, grid))
+def centred(residuals: Integers, middle: int, grid: int) -> Integers:
+    return np.asarray(published._centred(np.array([0, len(residuals)]), residuals, middle, grid))
 
 
 LONGEST = 20_000
@@ -388,12 +404,13 @@ def test_a_forgotten_clamp_or_weight_is_caught(
 ) -> None:
     if forgotten == "clamp":
         honest = published._centred
-        monkeypatch.setattr(published, "_centred", lambda p, r, bound: honest(p, r, 8 * bound))
+        monkeypatch.setattr(published, "_centred", lambda p, r, m, b: honest(p, r, m, 8 * b))
     elif forgotten == "scale of means":
         monkeypatch.setattr(np, "clip", lambda values, *_: values)
     else:
         monkeypatch.setattr(published, "_parts_of", lambda one, n: np.full(len(n), int(one)))
-    with pytest.raises(AssertionError, match=r"(covariance|weights) .*of their sensitivity"):
+    caught = r"(residual sum|covariance|weights) .*of their sensitivity"
+    with pytest.raises(AssertionError, match=caught):
         search("rating", norm)
 
 

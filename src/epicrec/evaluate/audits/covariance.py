@@ -20,8 +20,16 @@ from epicrec.engine.local import local
 from epicrec.evaluate.audits.game import Bits, Floats, Game, fisher
 from epicrec.evaluate.audits.search import climb
 from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.published import BITS, effect_sums, noise_scales, pair_sums
+from epicrec.models.covariance.published import (
+    BITS,
+    covariance_sums,
+    effect_sums,
+    noise_scales,
+    residual_sums,
+    weight_sums,
+)
 from epicrec.models.covariance.statistics import ItemEffects, PairSums
+from epicrec.models.dpals import ItemNormals
 from epicrec.models.private_bias import ForAndAgainst
 from epicrec.privacy import Guarantee, gaussian_guarantee, gaussian_mu
 
@@ -93,6 +101,9 @@ class Worlds:
             row, column = np.tril_indices(size, -1)
             low, high = own[:, column], own[:, row]
             yield high * (high - 1) // 2 + low
+        elif isinstance(statistic, ItemNormals):
+            width = statistic.width
+            yield (own[:, :, None] * width + np.arange(width)).reshape(self.groups, -1)
 
 
 def covariance_games(model: CovarianceSVD) -> list[Game]:
@@ -114,6 +125,12 @@ def covariance_games(model: CovarianceSVD) -> list[Game]:
     return games
 
 
+def dpals_games(model: Any) -> list[Game]:
+    """Item effects, and what the factors of people, who are solved for anew in each round, tell."""
+    alone = _neighbours(model, Worlds((0, 0), (0, 0), 1000, 1, 3))
+    return [_game(model, alone, 40_000, partial(_likelihoods, model))]
+
+
 def _watched(
     model: CovarianceSVD, worlds: Worlds, bits: Bits | None = None
 ) -> list[tuple[Statistic, Integers]]:
@@ -132,9 +149,10 @@ def _game(
         released = _watched(model, worlds, coins)
         return scored(worlds, released)[: len(bits)]
 
-    removed = "is there or not" if model.unit == "user" else "has this history or the other"
+    claim = _claim(model)
+    removed = "is there or not" if claim.unit == "user" else "has this history or the other"
     return Game(
-        claim=_claim(model),
+        claim=claim,
         neighbours=f"a user {removed}: {_said(worlds.with_it)} or {_said(worlds.without)}; "
         f"{worlds.crowd} others rate all {worlds.said}",
         play=play,
@@ -218,7 +236,7 @@ def _neighbours(model: CovarianceSVD, empty: Worlds) -> Worlds:
     def worlds_of(victim: Victim) -> Worlds:
         *said, left_out = victim
         without = [0] * size
-        if model.unit == "rating":
+        if model.guarantee.unit == "rating":
             without = [0 if at == left_out else value for at, value in enumerate(said)]
         return replace(small, with_it=tuple(said), without=tuple(without))
 
@@ -260,7 +278,9 @@ def published_covariance_games(model: CovarianceSVD, epsilon: float) -> list[Gam
         sums = [
             (
                 *effect_sums(one, 1, "rating"),
-                *(pair_sums(one, levels, 1, "rating", which) for which in (4, 5)),
+                *residual_sums(one, levels, 1, "rating"),
+                covariance_sums(one, levels, 0, 1, "rating"),
+                weight_sums(one, 1, "rating"),
             )
             for one in (victim(low, high, one_more=more) for more in (True, False))
         ]

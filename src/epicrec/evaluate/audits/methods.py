@@ -9,7 +9,11 @@ from typing import Any
 
 from epicrec.errors import InputError
 from epicrec.evaluate.audits.black_box import black_box_game, made
-from epicrec.evaluate.audits.covariance import covariance_games, published_covariance_games
+from epicrec.evaluate.audits.covariance import (
+    covariance_games,
+    dpals_games,
+    published_covariance_games,
+)
 from epicrec.evaluate.audits.d2p import D2P_MODELS, d2p_games, published_d2p_games
 from epicrec.evaluate.audits.game import Finding, Game, judge
 from epicrec.evaluate.audits.ratings import (
@@ -58,6 +62,7 @@ DEFAULTS = (
         for noise in ("gaussian", "laplace")
     ),
     *(Row("covariance-svd", {"unit": unit, "feedback": "implicit"}) for unit in ("rating", "user")),
+    Row("dpals", {"feedback": "implicit"}),
 )
 """What is proved and must hold."""
 
@@ -99,6 +104,7 @@ _OF_MODELS: dict[str, Callable[[Any], list[Game]]] = {
     **dict.fromkeys(DPI_MODELS, dpi_games),
     **dict.fromkeys(DPM_MODELS, dpm_games),
     **dict.fromkeys(COVARIANCE, covariance_games),
+    "dpals": dpals_games,
 }
 
 

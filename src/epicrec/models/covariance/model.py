@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
@@ -17,6 +18,8 @@ from epicrec.models.exact import fit_ratings
 from epicrec.models.factors import ReleasedFactors, fit_histories, most_factors
 from epicrec.models.features import item_features
 from epicrec.privacy import Guarantee
+
+NEIGHBOURS, PUBLISHED_NEIGHBOURS = 40, 20
 
 
 class CovarianceSVD(ReleasedFactors):
@@ -37,6 +40,8 @@ class CovarianceSVD(ReleasedFactors):
 
     status = "proved"
     units = ("rating", "user")
+    by_weights = False
+    """Whether neighbours as published need the released weights of pairs."""
 
     def __init__(
         self,
@@ -97,7 +102,7 @@ class CovarianceSVD(ReleasedFactors):
                 state = release_ratings(ratings, features, budget, k, self.engine)
             promise = budget.guarantee()
             state["released_"] = budget.spent
-        for name in ("doubt_", "variance_", "usual_"):
+        for name in ("doubt_", "variance_", "usual_", "centring_", "weights_"):
             vars(self).pop(name, None)  # of an earlier fit
         vars(self).update(state)
         self.guarantee_ = promise.to_dict()
@@ -119,13 +124,19 @@ class CovarianceKNN(CovarianceSVD):
 
     McSherry & Mironov (2009), section 5.1, after Bell & Koren (2007): item i is predicted from the
     user's `k` rated items N with the largest covariance with i, by the weights
-    (C_NN + s² I)⁻¹ C_Ni, where C is the cleaned covariance F Fᵀ of `CovarianceSVD`.
+    (C_NN + s² I)⁻¹ C_Ni, where C is the cleaned covariance F Fᵀ of `CovarianceSVD`. `k` is 40.
+
+    `as_published=True` takes those that most people rated together with i instead, by the released
+    weights, and 20 of them.
     """
+
+    by_weights = True
+    weights_: npt.NDArray[np.float32]
 
     def __init__(
         self,
         *,
-        k: int = 40,
+        k: int | None = None,
         epsilon: float | None = None,
         delta: float = 1e-6,
         unit: Unit = "rating",
@@ -153,7 +164,7 @@ class CovarianceKNN(CovarianceSVD):
 
     def _check(self) -> None:
         super()._check()
-        if self.k < 1:
+        if self.k is not None and self.k < 1:
             raise InputError(f"k must be at least 1 neighbour, got {self.k}")
         if self.feedback == "implicit":
             raise InputError(
@@ -167,4 +178,6 @@ class CovarianceKNN(CovarianceSVD):
         return self._predict(histories, rows, items).reshape(histories.n_users, -1)
 
     def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
-        return neighbour_predictions(self.at_home, histories, self.k, rows, items)
+        weights = self.weights_ if self.as_published else None
+        k = self.k or (PUBLISHED_NEIGHBOURS if self.as_published else NEIGHBOURS)
+        return neighbour_predictions(self.at_home, histories, k, rows, items, weights)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from epicrec.data import Ratings
 from epicrec.models.base import Floats, Positions
@@ -21,13 +22,19 @@ for."""
 
 
 def neighbour_predictions(
-    home: AtHome, histories: Ratings, k: int, rows: Positions, items: Positions
+    home: AtHome,
+    histories: Ratings,
+    k: int,
+    rows: Positions,
+    items: Positions,
+    weights: npt.NDArray[np.float32] | None = None,
 ) -> Floats:
     """expected_i + C_iN (C_NN + s²·I + V_N)⁻¹ residuals_N for each (row, item), rows ascending.
 
     C is F Fᵀ, V the variance of the items' means, and N are the k items of the history whose
-    covariance with i is largest in size. Whoever has no more than k has the same N for all items,
-    and is solved once.
+    covariance with i is largest in size; or, where `weights` are given (up to the diagonal, row
+    after row), whose weight with i is largest. Whoever has no more than k has the same N for all
+    items, and is solved once.
     """
     lie, residuals = home.expected(histories)
     noise = np.full(len(home.offsets), float(home.ridge))
@@ -36,7 +43,8 @@ def neighbour_predictions(
     out = np.zeros(len(rows))
     rows, items = rows.astype(np.int64), items.astype(np.int64)
     factors = np.ascontiguousarray(home.factors, np.float64)
-    arrays = (histories.indptr, histories.items, residuals, factors, noise, k)
+    alike = np.zeros(0, np.float32) if weights is None else weights
+    arrays = (histories.indptr, histories.items, residuals, factors, noise, alike, k)
     starts = np.searchsorted(rows, np.arange(histories.n_users + 1))
     edges = np.unique(np.searchsorted(starts, np.linspace(0, len(rows), 65))).tolist()
     edges = [0, *(edge for edge in edges if 0 < edge < histories.n_users), histories.n_users]
@@ -60,6 +68,7 @@ def _predict_users(
     residuals: Any,
     factors: Any,
     noise: Any,
+    alike: Any,
     k: int,
     starts: Any,
     items: Any,
@@ -68,7 +77,7 @@ def _predict_users(
     stop: int,
 ) -> None:
     matrix = np.empty((k, k))
-    weights = np.empty(k)
+    solved = np.empty(k)
     near = np.empty(k, np.int64)
     for user in range(start, stop):
         first, asked = indptr[user], starts[user + 1] - starts[user]
@@ -78,48 +87,67 @@ def _predict_users(
         rows = history[first : first + n]
         own = factors[rows]
         wanted = items[starts[user] : starts[user + 1]]
-        covariances = factors[wanted] @ own.T
         at_once = n <= LONGEST and 4 * asked * k * k > n * n
-        every = own @ own.T if at_once else np.empty((0, 0))
+        every = _products(own) if at_once else np.empty((0, 0))
         count = min(k, n)
+        covariance, size = np.empty(n), np.empty(n)
+        near[:count] = np.arange(count)
         for at in range(asked):
-            covariance = covariances[at]
+            for x in range(n):
+                covariance[x] = _product(factors[wanted[at]], own[x])
             if n > k:
-                _largest(covariance, k, near)
-            elif at == 0:
-                near[:n] = np.arange(n)
+                for x in range(n):
+                    if len(alike) == 0:
+                        size[x] = abs(covariance[x])
+                    else:
+                        low, high = min(wanted[at], rows[x]), max(wanted[at], rows[x])
+                        size[x] = alike[high * (high + 1) // 2 + low]
+                _largest(size, k, near)
             if n > k or at == 0:
                 for x in range(count):
-                    weights[x] = residuals[first + near[x]]
-                    for y in range(x + 1):
-                        total = 0.0
+                    solved[x] = residuals[first + near[x]]
+                    for y in range(x, count):
                         if at_once:
-                            total = every[near[x], near[y]]
+                            matrix[x, y] = every[near[x], near[y]]
                         else:
-                            for a in range(own.shape[1]):
-                                total += own[near[x], a] * own[near[y], a]
-                        matrix[x, y] = total
+                            matrix[x, y] = _product(own[near[x]], own[near[y]])
                     matrix[x, x] += noise[rows[near[x]]]
-                solve(matrix, weights, count)
+                solve(matrix, solved, count)
             total = 0.0
             for x in range(count):
-                total += covariance[near[x]] * weights[x]
+                total += covariance[near[x]] * solved[x]
             out[starts[user] + at] = total
 
 
 @numba.njit(cache=True, nogil=True, fastmath=True)
-def _largest(values: Any, k: int, out: Any) -> None:
-    """Where the k values of largest size stand; of equal ones, the first."""
-    size = np.abs(values)
+def _product(one: Any, other: Any) -> float:
+    total = 0.0
+    for a in range(len(one)):
+        total += one[a] * other[a]
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def _products(rows: Any) -> Any:
+    """Inner products of each row with itself and those behind it."""
+    n = len(rows)
+    out = np.empty((n, n))
+    for x in range(n):
+        for y in range(x, n):
+            out[x, y] = _product(rows[x], rows[y])
+    return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _largest(size: Any, k: int, out: Any) -> None:
+    """Where the k largest values stand, in order; of equal ones, the first."""
     bound = np.partition(size, len(size) - k)[len(size) - k]
+    ties = k
+    for at in range(len(size)):
+        ties -= size[at] > bound
     found = 0
     for at in range(len(size)):
-        if size[at] > bound:
-            out[found] = at
-            found += 1
-    for at in range(len(size)):
-        if found == k:
-            return
-        if size[at] == bound:
+        if size[at] > bound or (size[at] == bound and ties > 0):
+            ties -= size[at] == bound
             out[found] = at
             found += 1

@@ -1,9 +1,10 @@
 """The covariance recommender as its paper has it: McSherry & Mironov (KDD 2009), sections 4 and 5.
 
-Kept for comparison: the paper's six measurements (global sum and count, θ₁ = 0.02 θ; item sums and
-counts, θ₂ = 0.19 θ; covariance and weight matrices, θ₃ = 0.79 θ, each θ_i halved between its two),
-its constants, and independent noise on every entry of both matrices. Its noise is scaled by the
-sensitivities the paper states; the guarantee is computed from those that hold.
+Kept for comparison: the paper's eight measurements (sum and count of all ratings, and again of what
+is left of them after item means, θ₁ = 0.02 θ; item sums and counts, θ₂ = 0.19 θ; covariance and
+weight matrices, θ₃ = 0.79 θ; each θ_i in equal parts), its constants, and independent noise on
+every entry of both matrices. Its noise is scaled by the sensitivities the paper states; the
+guarantee is computed from those that hold.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import numpy.typing as npt
 
 from epicrec.data import Ratings
 from epicrec.errors import InputError
+from epicrec.models.covariance.cleaning import TILE, Half, cleaned, half
 from epicrec.models.covariance.kernel import check_memory
-from epicrec.models.spectrum import Floats, leading_eigenpairs
+from epicrec.models.spectrum import Floats
 from epicrec.privacy import (
     Guarantee,
     add_discrete_laplace,
@@ -29,22 +31,19 @@ from epicrec.privacy import (
 )
 from epicrec.seeds import derived
 
-SHARES = (0.01, 0.01, 0.095, 0.095, 0.395, 0.395)
-BETA_ITEM, BETA_USER, CLAMP, RANK = 15.0, 20.0, 1.0, 20
-SHRINK, RIDGE = 10.0, 3.0
-"""The paper fits these two to held-out ratings; here they are fixed."""
+SHARES = (0.005, 0.005, 0.095, 0.095, 0.005, 0.005, 0.395, 0.395)
+RESIDUALS, COVARIANCE, WEIGHTS = 4, 6, 7
+"""Which of the measurements these are; a number of ratings follows the sum of residuals."""
+BETA_ITEM, BETA_USER, CLAMP, MOST_OFF = 15.0, 20.0, 1.0, 4.0
+RIDGE = 3.0
+"""The paper fits it to held-out ratings; here it is fixed, as chosen on the simulated films."""
 Integers = npt.NDArray[np.int64]
 
 BITS = {1: (8, 22), 2: (9, 16)}
 """By norm: the grid of ratings in stars, and of users' weights, both in bits after the point. Finer
 grids would cost less rounding and not fit into 64 bits."""
 MOST_USERS = 1 << 19
-TILE = 64
-"""Matrices are turned over in tiles that fit the cache."""
 ASSUMES = ("the list of items and the rating scale are public",)
-
-
-Half = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -56,14 +55,16 @@ class Measurement:
 
 
 def measurements(n_items: int, norm: int, unit: str) -> tuple[Measurement, ...]:
-    """The six, in stars, for a scale from 1 to 5 (docs/covariance.md has the proofs).
+    """All of them, in stars, for a scale from 1 to 5 (docs/covariance.md has the proofs).
 
     Residuals about item means lie in [-4, 4] and differ by up to α = 8, not 4 (Theorem 4). Rounding
     a user's centre moves all their ratings by a step, and rounding their weight moves all pairs.
     """
-    one = (Measurement(5.0, 5.0), Measurement(1.0, 1.0))
+    count = Measurement(1.0, 1.0)
+    one = (Measurement(5.0, 5.0), count)
+    first = (*one, *one, Measurement(MOST_OFF, MOST_OFF), count)
     if unit == "user":
-        return (*one, *one, Measurement(CLAMP**2, CLAMP**2), Measurement(1.0, 1.0))
+        return (*first, Measurement(CLAMP**2, CLAMP**2), count)
     step, weight = (2.0**-bits for bits in BITS[norm])
     if norm == 1:
         rounding = 2 * weight * n_items**2
@@ -74,11 +75,11 @@ def measurements(n_items: int, norm: int, unit: str) -> tuple[Measurement, ...]:
         moved = sqrt(64 / (4 * BETA_USER) + CLAMP**2) + sqrt(n_items) * step
         stated, plain = (1 + 2 * sqrt(2)) * CLAMP**2, sqrt(2)
     proved = 2 * CLAMP * moved + CLAMP**2 + rounding * CLAMP**2
-    return (*one, *one, Measurement(stated, proved), Measurement(plain, plain + rounding))
+    return (*first, Measurement(stated, proved), Measurement(plain, plain + rounding))
 
 
 def theta_of(epsilon: float, delta: float, norm: int) -> float:
-    """θ from the paper's ε: ε = θ, or ε = θ·√(2 ln(2/δ_i)) with δ shared by six measurements."""
+    """θ from the paper's ε: ε = θ, or ε = θ·√(2 ln(2/δ_i)) with δ shared by the measurements."""
     return epsilon if norm == 1 else epsilon / sqrt(2 * log(2 * len(SHARES) / delta))
 
 
@@ -91,40 +92,64 @@ def theta_worth(epsilon: float, delta: float, n_items: int) -> float:
 
 
 def noise_scales(n_items: int, norm: int, unit: str, theta: float) -> list[float]:
-    """The noise of the six, in the units they are summed in, by the paper's sensitivities."""
+    """The noise of each, in the units they are summed in, by the paper's sensitivities."""
     planned = measurements(n_items, norm, unit)
     ones = _ones(norm, unit)
     return [m.stated * o / (theta * s) for m, o, s in zip(planned, ones, SHARES, strict=True)]
 
 
 def _ones(norm: int, unit: str) -> tuple[float, ...]:
-    """What one star, one rating, or a product of stars is in each of the six."""
+    """What one star, one rating, or a product of stars is in each measurement."""
     grid, weight = (2.0**bits for bits in BITS[norm])
     count = weight if unit == "user" else 1.0
-    return (grid * count, count, grid * count, count, grid * grid * weight, weight)
+    return (*(grid * count, count) * 3, grid * grid * weight, weight)
 
 
 def effect_sums(ratings: Ratings, norm: int, unit: str) -> tuple[Integers, ...]:
     """The first four: sum and number of all ratings, and of each item's."""
     steps, weights = _steps(ratings, norm), _weights(ratings, norm)
-    each, all_of_one = np.ones(len(ratings), np.int64), np.ones(len(ratings), np.int64)
+    each = np.ones(len(ratings), np.int64)
     if unit == "user":
         each = np.repeat(weights, ratings.user_counts)
-        lengths = np.maximum(ratings.user_counts, 1).astype(np.float64)
-        all_of_one = np.repeat(_parts_of(2.0 ** BITS[norm][1], lengths), ratings.user_counts)
     sums, counts = np.zeros(ratings.n_items, np.int64), np.zeros(ratings.n_items, np.int64)
     np.add.at(sums, ratings.items, steps * each)
     np.add.at(counts, ratings.items, each)
-    total, number = np.array([np.sum(steps * all_of_one)]), np.array([np.sum(all_of_one)])
-    return total, number, sums, counts
+    return (*_overall(ratings, steps, norm, unit), sums, counts)
 
 
-def pair_sums(ratings: Ratings, levels: Integers, norm: int, unit: str, which: int) -> Integers:
-    """The last two: covariances of the residuals about released item means (4), or weights (5)."""
-    values, weights = np.ones(len(ratings), np.int64), _weights(ratings, norm)
-    if which == 4:
-        off = _steps(ratings, norm) - levels[ratings.items]
-        values = _centred(ratings.indptr, off, int(CLAMP * 2 ** BITS[norm][0]))
+def residual_sums(
+    ratings: Ratings, levels: Integers, norm: int, unit: str
+) -> tuple[Integers, Integers]:
+    """The next two, for 4.3: sum and number of what is left after released item means."""
+    return _overall(ratings, _steps(ratings, norm) - levels[ratings.items], norm, unit)
+
+
+def _overall(ratings: Ratings, values: Integers, norm: int, unit: str) -> tuple[Integers, Integers]:
+    """Sum and number of values, or of every user's mean of them."""
+    each = np.ones(len(ratings), np.int64)
+    if unit == "user":
+        lengths = np.maximum(ratings.user_counts, 1).astype(np.float64)
+        each = np.repeat(_parts_of(2.0 ** BITS[norm][1], lengths), ratings.user_counts)
+    return np.array([np.sum(values * each)]), np.array([np.sum(each)])
+
+
+def covariance_sums(
+    ratings: Ratings, levels: Integers, middle: int, norm: int, unit: str
+) -> Integers:
+    """Covariances of residuals about released item means, less each user's mean of them, for which
+    β_p more stand at the released `middle`."""
+    off = _steps(ratings, norm) - levels[ratings.items]
+    values = _centred(ratings.indptr, off, middle, int(CLAMP * 2 ** BITS[norm][0]))
+    return _pair_sums(ratings, values, norm, unit)
+
+
+def weight_sums(ratings: Ratings, norm: int, unit: str) -> Integers:
+    """How often, by users' weights, two items were rated by one user."""
+    return _pair_sums(ratings, np.ones(len(ratings), np.int64), norm, unit)
+
+
+def _pair_sums(ratings: Ratings, values: Integers, norm: int, unit: str) -> Integers:
+    weights = _weights(ratings, norm)
     each = weights**2 >> BITS[norm][1] if unit == "user" else weights
     return np.asarray(_outer(ratings.indptr, ratings.items, values, each, ratings.n_items))
 
@@ -164,27 +189,33 @@ def fit_published(model: Any, ratings: Ratings) -> tuple[dict[str, Any], Guarant
             add(values, noise_scales(n, norm, unit, theta)[which], seed=seed)
         return values
 
-    total, number, item_sums, item_counts = (
-        released(values, which) / ones[which]
-        for which, values in enumerate(effect_sums(ratings, norm, unit))
-    )
+    def stars(sums: tuple[Integers, ...], first: int) -> list[Floats]:
+        return [released(values, at) / ones[at] for at, values in enumerate(sums, first)]
+
+    def pairs(sums: Integers, which: int) -> Half:  # one whole matrix at a time
+        return np.asarray(half(released(sums, which), ones[which]), np.float32)
+
+    grid = 2.0 ** BITS[norm][0]
+    total, number, item_sums, item_counts = stars(effect_sums(ratings, norm, unit), 0)
     centre = float(np.clip(total[0] / max(number[0], 1.0), 1, 5))
     held = np.maximum(item_counts, 0) + BETA_ITEM
     means = np.clip((item_sums + BETA_ITEM * centre) / held, 1, 5)
-    levels = np.rint(means * 2.0 ** BITS[norm][0]).astype(np.int64)
-
-    def half(which: int) -> Half:  # one whole matrix at a time
-        whole = released(pair_sums(ratings, levels, norm, unit, which), which)
-        return np.asarray(_half(whole, ones[which]), np.float32)
-
-    factors = _cleaned(half(4), half(5), item_counts, clean=model.cleaned)
-    star = scale.star
-    columns = np.column_stack([np.full(n, sqrt(RIDGE / BETA_USER)), factors]) * star
+    levels = np.rint(means * grid).astype(np.int64)
+    total, number = stars(residual_sums(ratings, levels, norm, unit), RESIDUALS)
+    left = float(np.clip(total[0] / max(number[0], 1.0), -MOST_OFF, MOST_OFF))
+    middle = round(left * grid)
+    cov = pairs(covariance_sums(ratings, levels, middle, norm, unit), COVARIANCE)
+    weights = pairs(weight_sums(ratings, norm, unit), WEIGHTS)
+    factors = cleaned(cov, weights, item_counts, clean=model.cleaned)
     state = {
-        "offsets_": scale.low + (means - 1) * star,
-        "factors_": columns.astype(np.float32),
-        "ridge_": RIDGE * star**2,
+        "offsets_": scale.low + (means - 1 + left) * scale.star,
+        "factors_": (factors * scale.star).astype(np.float32),
+        "ridge_": RIDGE * scale.star**2,
+        "doubt_": np.ones(n),
+        "centring_": BETA_USER,
     }
+    if model.by_weights:
+        state["weights_"] = weights
     return state, _guarantee(model, theta, norm, measurements(n, norm, unit))
 
 
@@ -215,75 +246,15 @@ def _parts_of(one: float, sizes: Floats) -> npt.NDArray[np.int64]:
     return np.floor(one / sizes * (1 - 2**-50)).astype(np.int64)
 
 
-def _cleaned(cov: Half, weight: Half, counts: Floats, *, clean: bool) -> Floats:
-    """Section 4.6: shrink to the average, scale by the counts, rank k, scale back; as factors.
-    Where it is not to be clean: averages as they are, of at least one rating, at rank k.
-
-    Both matrices come as the half up to their diagonals, row after row; so does what is shrunk.
-    """
-    n = len(counts)
-    diagonal = np.arange(n, dtype=np.int64) * (np.arange(n) + 3) // 2
-    shrink, least = (SHRINK, 0.0) if clean else (0.0, 1.0)
-    root = np.sqrt(np.maximum(counts, 1.0)) if clean else np.ones(n)
-    own = _shrunk(cov[diagonal], weight[diagonal], shrink, least)
-    off = [
-        part.sum(dtype=np.float64) - part[diagonal].sum(dtype=np.float64) for part in (cov, weight)
-    ]
-    means = [total / max(len(cov) - n, 1) for total in off]
-    add, held = shrink * means[0], shrink * max(means[1], 1e-9)
-    matrix = _scaled(cov, weight, add, held, least, root.astype(np.float32))
-    np.fill_diagonal(matrix, own * root**2)
-    values, vectors = leading_eigenpairs(matrix, RANK)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0)) / root[:, None])
-
-
-def _shrunk(cov: Half, weight: Half, shrink: float, least: float) -> Floats:
-    mean_cov, mean_weight = cov.mean(dtype=np.float64), max(weight.mean(dtype=np.float64), 1e-9)
-    held = np.maximum(weight, least) + shrink * mean_weight
-    return np.asarray((cov + shrink * mean_cov) / held, np.float64)
-
-
-@numba.njit(cache=True, nogil=True)
-def _scaled(
-    cov: Half, weight: Half, add: float, more: float, least: float, root: Half
-) -> npt.NDArray[np.float32]:
-    """The whole matrix, shrunk and scaled, but for its diagonal."""
-    n = len(root)
-    out = np.zeros((n, n), np.float32)
-    for top in range(0, n, TILE):
-        for left in range(0, top + 1, TILE):
-            for i in range(top, min(top + TILE, n)):
-                for j in range(left, min(left + TILE, i)):
-                    at = i * (i + 1) // 2 + j
-                    held = max(weight[at], np.float32(least)) + more
-                    value = (cov[at] + add) / held * root[i] * root[j]
-                    out[i, j] = value
-                    out[j, i] = value
-    return out
-
-
-@numba.njit(cache=True, nogil=True)
-def _half(values: npt.NDArray[np.int64], one: float) -> Half:
-    """The mean of a matrix and its transpose, up to the diagonal, row after row."""
-    n = len(values)
-    out = np.empty(n * (n + 1) // 2, np.float32)
-    for top in range(0, n, TILE):
-        for left in range(0, top + 1, TILE):
-            for i in range(top, min(top + TILE, n)):
-                for j in range(left, min(left + TILE, i + 1)):
-                    out[i * (i + 1) // 2 + j] = (values[i, j] + values[j, i]) / (2 * one)
-    return out
-
-
 @numba.njit(cache=True, nogil=True)
 def _centred(
-    indptr: npt.NDArray[np.int64], residuals: npt.NDArray[np.int64], bound: int
+    indptr: npt.NDArray[np.int64], residuals: npt.NDArray[np.int64], middle: int, bound: int
 ) -> npt.NDArray[np.int64]:
-    """Each user's residuals less their stabilised mean, clamped (section 4.3)."""
+    """Each user's residuals less their mean, stabilised at `middle`, clamped (section 4.3)."""
     out = np.empty_like(residuals)
     for user in range(len(indptr) - 1):
         start, stop = indptr[user], indptr[user + 1]
-        total = 0
+        total = np.int64(BETA_USER) * middle
         for at in range(start, stop):
             total += residuals[at]
         mean = total // (stop - start + np.int64(BETA_USER))
