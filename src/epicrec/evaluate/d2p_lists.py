@@ -21,12 +21,19 @@ SIZES = (1, 5, 10, 20)
 
 
 class Trial:
-    """A data set divided for the protocol: profiles to learn from, what is held out, all seen."""
+    """A data set divided for the protocol: profiles to learn from, what is held out, all seen; and
+    the whole of it."""
 
     def __init__(
-        self, name: str, train: Ratings, test: Ratings, seen: Ratings, catalogue: Any
+        self,
+        name: str,
+        train: Ratings,
+        test: Ratings,
+        seen: Ratings,
+        catalogue: Any,
+        whole: Ratings,
     ) -> None:
-        self.name, self.train, self.test, self.seen = name, train, test, seen
+        self.name, self.train, self.test, self.seen, self.whole = name, train, test, seen, whole
         self.catalogue: Catalogue | None = catalogue
         self.judged = np.flatnonzero(test.user_counts > 0)
 
@@ -37,9 +44,9 @@ def trial(dataset: Dataset, *, seed: int = 0, liked_from: float | None = None) -
         liked_from = 0.0
     train, test = split_random(dataset.ratings, 0.2, seed=seed)
     if liked_from is None:
-        return Trial(dataset.name, train, test, train, dataset.catalogue)
+        return Trial(dataset.name, train, test, train, dataset.catalogue, dataset.ratings)
     liked = [part.select(part.values > liked_from) for part in (train, test)]
-    return Trial(dataset.name, liked[0], liked[1], train, dataset.catalogue)
+    return Trial(dataset.name, liked[0], liked[1], train, dataset.catalogue, dataset.ratings)
 
 
 def jester(dataset: Dataset, *, users: int = 500, at_least: int = 50, seed: int = 0) -> Dataset:

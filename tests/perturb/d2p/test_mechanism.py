@@ -1,6 +1,7 @@
 """D2P on the device: the contracts, what is released and said, what a server collects."""
 
 from dataclasses import replace
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -116,3 +117,37 @@ def test_a_server_takes_only_what_it_knows_the_law_of(films: Catalogue) -> None:
         collected(other, sent)
     with pytest.raises(InputError, match="not in the catalogue"):
         collected(device, {"ann": replace(sent["bob"], items=("no such film",), counts=(1,))})
+
+
+# ---- λ in the guarantee -----------------------------------------------------------------------
+
+
+def widest_odds(channel: Channel, groups: list[set[int]]) -> float:
+    """How much likelier one item than another becomes one of a union of groups: what the paper's
+    (ε, λ)-privacy (Definition 6) looks at, where λ makes these groups."""
+    matrix = channel.matrix()
+    unions = {
+        frozenset().union(*some)
+        for size in range(1, len(groups) + 1)
+        for some in combinations(groups, size)
+    }
+    chances = np.array([matrix[:, sorted(union)].sum(axis=1) for union in unions])
+    with np.errstate(divide="ignore"):
+        return float((chances.max(axis=1) / chances.min(axis=1)).max())
+
+
+def test_lambda_adds_nothing_to_epsilon() -> None:
+    """Whatever is ε-private is (ε, λ)-private for every λ, and by the widest groups nothing that
+    anybody could send is told apart: not even the history as it is."""
+    n = 6
+    channel = Channel(Groups.of([[i, (i + 1) % n] for i in range(n)]), 0.5, 0.1)
+    odds = [
+        widest_odds(channel, [{(i + step) % n for step in range(width)} for i in range(n)])
+        for width in range(1, n + 1)
+    ]
+    assert odds[0] == pytest.approx(np.exp(channel.epsilon))  # λ = 0: every item by itself
+    assert all(more <= less + 1e-12 for less, more in pairwise(odds))
+    assert odds[-1] == pytest.approx(1)
+    plain = Channel.identity(n)
+    assert np.isinf(plain.epsilon)
+    assert widest_odds(plain, [{*range(n)}] * n) == 1

@@ -161,15 +161,24 @@ def _grouped(members: list[npt.NDArray[np.int32]]) -> Groups:
     return Groups(indptr, np.concatenate(members))
 
 
+def liked(ratings: Ratings) -> Ratings:
+    """What each user rated no lower than their own mean: the paper's binary ratings, as read."""
+    sums = np.bincount(ratings.users, ratings.values, ratings.n_users)
+    means = sums / np.maximum(ratings.user_counts, 1)
+    return ratings.select(ratings.values >= means[ratings.users] - 1e-9)
+
+
 def average_cosine_distance(ratings: Ratings) -> float:
-    """Figure 14 as published: each user's mean finite distance, averaged over users."""
-    seen = ratings.as_history().csr().astype(np.float64)
-    norms = np.sqrt(np.maximum(ratings.item_counts, 1))
-    alike = (seen.T @ seen).toarray() / (norms[:, None] * norms)
-    apart = distance(alike)
+    """Figure 14 as published: the mean finite distance of the items that a user rated, by who liked
+    them, averaged over users."""
+    likes = liked(ratings).as_history()
+    seen = likes.csr().astype(np.float64)
+    norms = np.sqrt(np.maximum(likes.item_counts, 1))
+    apart = distance((seen.T @ seen).toarray() / (norms[:, None] * norms))
     means = []
     for user in range(ratings.n_users):
         own = ratings.items[ratings.row(user)]
-        if len(own) > 1:
-            means.append(apart[np.ix_(own, own)][np.triu_indices(len(own), 1)].mean())
+        pairs = apart[np.ix_(own, own)][np.triu_indices(len(own), 1)]
+        if np.isfinite(pairs).any():
+            means.append(pairs[np.isfinite(pairs)].mean())
     return float(np.mean(means))
