@@ -1,7 +1,8 @@
 """Write docs/reproduction.md from what `epicrec reproduce all` found: no figure by hand.
 
-epicrec reproduce all --quick --output out
-python docs/reproduction_tables.py out      # takes parts and plots over, writes the page
+epicrec reproduce all --output out
+python docs/reproduction_tables.py out      # takes the parts that are finished there, and their
+                                            # plots, over; writes the page
 python docs/reproduction_tables.py --check  # says whether the page is as it would be written
 """
 
@@ -24,14 +25,20 @@ def page() -> str:
 
 
 def take(folder: Path) -> None:
-    """Parts and plots of a finished run, in the order of the papers."""
+    """Finished parts of a run, with their plots, in the place of earlier ones."""
+    kept = {part["name"]: part for part in json.loads(PARTS.read_text("utf-8"))}
+    for path in (folder / "parts").glob("*.json"):
+        part = json.loads(path.read_text("utf-8"))
+        kept[part["name"]] = part
+        for plot in (name for name in part["plots"] if name.endswith(".svg")):
+            shutil.copy(folder / plot, PLOTS / plot)
     names = [part.name for paper in papers_of("all") for part in paper.parts]
-    parts = [json.loads((folder / "parts" / f"{name}.json").read_text("utf-8")) for name in names]
+    parts = [kept[name] for name in names]
     PARTS.write_text(json.dumps(parts, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    shutil.rmtree(PLOTS, ignore_errors=True)
-    PLOTS.mkdir()
-    for plot in (name for part in parts for name in part["plots"] if name.endswith(".svg")):
-        shutil.copy(folder / plot, PLOTS / plot)
+    used = {plot for part in parts for plot in part["plots"]}
+    for plot in PLOTS.iterdir():
+        if plot.name not in used:
+            plot.unlink()
 
 
 def main() -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from epicrec.errors import InputError
 
@@ -55,6 +56,21 @@ def write_whole(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
             raise
     except OSError as error:
         raise refused(path, error) from error
+
+
+def made_once(
+    path: Path, key: Mapping[str, Any], make: Callable[[], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Plain values made under this key before, as kept at the path; else made now, and kept."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        found = {}
+    if found.get("key") != key:
+        found = {"key": dict(key), **make()}
+        text = json.dumps(found, indent=1, ensure_ascii=False).encode()
+        write_whole(path, lambda file: file.write(text))
+    return found
 
 
 def _check_room(folder: Path, path: Path) -> None:

@@ -39,6 +39,9 @@ def compare(
         bool, typer.Option("--quick", help="Two budgets, two draws, without the slow.")
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="The table as a picture, .svg or .png.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="A folder to keep each row in: run again to go on.")
+    ] = None,
     items: ItemsOption = None,
     scale: ScaleOption = None,
     as_json: Json = False,
@@ -49,7 +52,7 @@ def compare(
     from epicrec.evaluate.contenders import TASKS
     from epicrec.evaluate.plots import plot_comparison
     from epicrec.extras import needs
-    from epicrec.files import check_output
+    from epicrec.files import check_folder, check_output
     from epicrec.settings import given
 
     if task is not None and task not in TASKS:
@@ -57,8 +60,10 @@ def compare(
     if plot is not None:
         needs("papers", "altair", "vl_convert")
         check_output(plot)
+    if keep is not None:
+        check_folder(keep)
     base = quick_plan(Plan(delta=delta)) if quick else Plan(delta=delta)
-    chosen = vars(base) | given(epsilons=_budgets(epsilon), seeds=seeds)
+    chosen = vars(base) | given(epsilons=_budgets(epsilon), seeds=seeds, keep=keep)
     chosen_tasks: Any = None if task is None else [task]
     with progress():
         dataset = load_data(data, scale, items, rated=task != "lists")

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isinf
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from epicrec._version import __version__
 from epicrec.data import Dataset, Ratings, split_per_user, split_probe, split_random
 from epicrec.errors import InputError
 from epicrec.evaluate.contenders import CONTENDERS, TASKS, Contender, Task, check_task, others
 from epicrec.evaluate.protocols import evaluate_rating, evaluate_topn
 from epicrec.evaluate.release_lists import lists_of_releases
+from epicrec.files import made_once
 from epicrec.models import make_model, model_class
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
@@ -34,6 +39,8 @@ class Plan:
     seeds: int = SEEDS
     delta: float = 1e-6
     quick: bool = False
+    keep: Path | None = None
+    """Where each row is kept once it is found, so that a run that was ended goes on from there."""
 
     def __post_init__(self) -> None:
         if not self.epsilons or not all(e > 0 and not isinf(e) for e in self.epsilons):
@@ -104,9 +111,25 @@ def _rows(task: Task, data: Dataset, test: Ratings, plan: Plan) -> dict[str, Any
     rows = []
     for done, (contender, epsilon) in enumerate(runs):
         report(f"comparing {task}", done, len(runs))
-        rows.append(_row(task, contender, epsilon, data, test, plan))
+        make = partial(_row, task, contender, epsilon, data, test, plan)
+        rows.append(make() if plan.keep is None else _kept(plan, task, data, make))
     report(f"comparing {task}", len(runs), len(runs))
     return {"rows": rows, "refused": refused}
+
+
+def _kept(plan: Plan, task: Task, data: Dataset, make: partial[dict[str, Any]]) -> dict[str, Any]:
+    """A row as it was found before with the same version, data, budgets and draws, or found now."""
+    assert plan.keep is not None
+    _, contender, epsilon, *_ = make.args
+    key = {
+        "version": __version__, "data": data.name, "users": data.ratings.n_users,
+        "items": data.ratings.n_items, "ratings": len(data.ratings), "task": task,
+        "method": contender.name, "epsilon": epsilon, "delta": plan.delta, "seeds": plan.seeds,
+    }  # fmt: skip
+    plan.keep.mkdir(parents=True, exist_ok=True)
+    name = "-".join(str(key[part]) for part in ("data", "task", "method", "epsilon"))
+    row = made_once(plan.keep / f"{re.sub('[^a-z0-9.]+', '-', name)}.json", key, make)
+    return {name: value for name, value in row.items() if name != "key"}
 
 
 def _row(

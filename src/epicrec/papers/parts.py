@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from epicrec._version import __version__
 from epicrec.data import EMBEDDED, Dataset, Ratings, available, load_dataset
 from epicrec.data.simulate import simulate_table
-from epicrec.files import write_whole
+from epicrec.files import made_once
 from epicrec.progress import report
 
 Rows = list[dict[str, Any]]
@@ -82,30 +82,16 @@ def make_parts(papers: Sequence[Paper], setting: Setting) -> Iterator[dict[str, 
     wanted = [(paper, part) for paper in papers for part in paper.parts]
     for done, (paper, part) in enumerate(wanted):
         report("figures and tables", done, len(wanted))
-        path = kept / f"{part.name}.json"
-        found = _finished(path, key)
-        if found is None:
-            started = time.perf_counter()
-            made = part.make(setting)
-            found = {
-                "key": key, "name": part.name, "paper": paper.name, "shows": list(part.shows),
-                "title": part.title, "note": made.note, "tables": dict(made.tables),
-                "plots": [plot.name for plot in made.plots],
-                "seconds": round(time.perf_counter() - started, 1),
-            }  # fmt: skip
-            text = json.dumps(found, indent=1, ensure_ascii=False).encode()
-            _keep(path, text)
-        yield found
+        yield made_once(kept / f"{part.name}.json", key, partial(_made, paper, part, setting))
     report("figures and tables", len(wanted), len(wanted))
 
 
-def _keep(path: Path, text: bytes) -> None:
-    write_whole(path, lambda file: file.write(text))
-
-
-def _finished(path: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if found.get("key") == key else None
+def _made(paper: Paper, part: Part, setting: Setting) -> dict[str, Any]:
+    started = time.perf_counter()
+    made = part.make(setting)
+    return {
+        "name": part.name, "paper": paper.name, "shows": list(part.shows), "title": part.title,
+        "note": made.note, "tables": dict(made.tables),
+        "plots": [plot.name for plot in made.plots],
+        "seconds": round(time.perf_counter() - started, 1),
+    }  # fmt: skip

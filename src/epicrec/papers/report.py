@@ -8,6 +8,7 @@ from typing import Any
 
 from epicrec.papers.parts import Paper
 
+SHORT = "--quick: less data, fewer settings and draws"
 HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>The papers, made again</title>
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;display:block;overflow-x:auto;font-size:.85rem}
@@ -26,7 +27,7 @@ def markdown(papers: Sequence[Paper], parts: Sequence[Mapping[str, Any]], plots:
         lines += [f"| {figure} | {_starred(where)} |" for figure, where in index(paper, own)]
         for part in own:
             title = _starred(part["title"])
-            lines += ["", f"### {title}", "", *map(_starred, _about(part))]
+            lines += ["", f"### {title}", "", *map(_starred, _about(part, parts))]
             for plot in part["plots"]:
                 if plot.endswith(".svg"):
                     lines += [f"![{title}]({plots}{plot})", ""]
@@ -50,7 +51,7 @@ def html(papers: Sequence[Paper], parts: Sequence[Mapping[str, Any]]) -> str:
         out += [f"<h2>{escape(paper.title)}</h2>", _cells(found)]
         for part in own:
             out.append(f"<h3>{escape(part['title'])}</h3>")
-            out += [f"<p>{escape(line)}</p>" for line in _about(part) if line]
+            out += [f"<p>{escape(line)}</p>" for line in _about(part, parts) if line]
             for plot in part["plots"]:
                 if plot.endswith(".svg"):
                     out.append(f'<img src="{escape(plot)}" alt="{escape(part["title"])}">')
@@ -74,9 +75,11 @@ def _number(figure: str) -> tuple[int, str]:
 
 
 def _said(parts: Sequence[Mapping[str, Any]]) -> list[str]:
-    quick = any(part["key"]["quick"] for part in parts)
+    short = [part["key"]["quick"] for part in parts]
     data = sorted({name for part in parts for name in part["key"]["data"]})
-    how = "in short (--quick: less data, fewer settings and draws)" if quick else "in full"
+    how = f"in short ({SHORT})" if all(short) else "in full"
+    if any(short) and not all(short):
+        how += f", but for what is said to be in short ({SHORT})"
     return [
         f"Made by epicrec {parts[0]['key']['version']} {how}, with these data at hand: "
         f"{', '.join(data) or 'the embedded films alone'}. Where a table names its data, the "
@@ -84,8 +87,12 @@ def _said(parts: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _about(part: Mapping[str, Any]) -> list[str]:
-    return [part["note"], ""] if part["note"] else []
+def _about(part: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is to be known of a part; where others are in full, that it is in short."""
+    all_short = all(other["key"]["quick"] for other in parts)
+    notes = [part["note"], "In short." if part["key"]["quick"] and not all_short else ""]
+    said = " ".join(note for note in notes if note)
+    return [said, ""] if said else []
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
