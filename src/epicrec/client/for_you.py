@@ -138,8 +138,11 @@ class Shelf:
 
     def _rank(self, compare: bool) -> _Ranked:
         """By the common model where there is one, else by the published one, else without."""
-        items, ratings = self._history.items(), self._history.ratings()
-        speak = well_liked(self._favourites_first(ratings), ratings)
+        heard = self._history.heard()
+        items = sorted(item for item, _ in heard)
+        ratings = {item: stars for item, stars in heard if stars is not None}
+        best_first = sorted((item for item, _ in heard), key=lambda item: -ratings.get(item, 0))
+        speak = well_liked(best_first, ratings)
         found = _Ranked(
             np.zeros(0), positions(self._catalogue, items), positions(self._catalogue, speak),
             positions(self._catalogue, [item for item in speak if ratings.get(item, 0) >= HIGH]),
@@ -152,18 +155,12 @@ class Shelf:
         for model, own in [(common.model, common), *there] if common else there:
             if not speak or not knows_taste(model):
                 continue
-            heard = items if model.feedback == "explicit" else speak
-            scores = model_scores(model, self._catalogue, heard, ratings)
+            said = items if model.feedback == "explicit" else speak
+            scores = model_scores(model, self._catalogue, said, ratings)
             if np.isfinite(scores).any():
                 return replace(found, scores=scores, model=model, common=own)
         scores = blended_scores(self._catalogue, speak, self._published.listed)
         return replace(found, scores=scores)
-
-    def _favourites_first(self, ratings: dict[str, float]) -> list[str]:
-        """The films that count, best rated first, then those watched or entered last."""
-        counting = set(self._history.items())
-        newest = [item for item, _ in self._history.newest() if item in counting]
-        return sorted(newest, key=lambda item: -ratings.get(item, 0))
 
     def _listed(self, table: str) -> list[str]:
         with self._store.reading() as db:

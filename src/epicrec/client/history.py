@@ -62,6 +62,10 @@ class History:
             )
             return {row[0]: row[1] for row in rows}
 
+    def heard(self) -> list[tuple[str, float | None]]:
+        """Every film that counts with its stars, in the order of `newest`."""
+        return self._newest(self._counting())
+
     def _counting(self) -> str:
         names = ", ".join(f"'{kind.value}'" for kind in self.evidence)
         return f"evidence IN ({names})" if names else "0"
@@ -75,9 +79,12 @@ class History:
 
     def newest(self) -> list[tuple[str, float | None]]:
         """Every film with its stars, what was watched last first, then what was entered last."""
+        return self._newest("1")
+
+    def _newest(self, which: str) -> list[tuple[str, float | None]]:
         with self.store.reading() as db:
             rows = db.execute(
-                f"SELECT item_id, {_STARS} FROM viewings GROUP BY item_id "
+                f"SELECT item_id, {_STARS} FROM viewings WHERE {which} GROUP BY item_id "
                 "ORDER BY max(watched_at) DESC, max(id) DESC"
             ).fetchall()
         return [(row[0], row[1]) for row in rows]

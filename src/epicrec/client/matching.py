@@ -29,6 +29,7 @@ from epicrec.client.sources.titles import (
     numbers,
     read_title,
 )
+from epicrec.client.work import texts
 from epicrec.data.catalogue import Catalogue
 from epicrec.progress import report
 
@@ -112,7 +113,7 @@ class Matcher:
         self._by_head: dict[str, list[int]] = defaultdict(list)
         self._imdb = _column(catalogue, "imdb_id")
         self._tmdb = _column(catalogue, "tmdb_id")
-        self._is_series = [kind == SERIES for kind in _texts(catalogue, "kind")]
+        self._is_series = [kind == SERIES for kind in texts(catalogue, "kind")]
         self._by_imdb = {number: i for i, number in enumerate(self._imdb) if number}
         self._by_tmdb = {number: i for i, number in enumerate(self._tmdb) if number}
         further = _column(catalogue, "alternatives")
@@ -383,13 +384,6 @@ _NOTHING = Match(Status.NOT_A_FILM, "not a page about a film", Evidence.LOOKED_U
 
 def _another(viewing: Viewing, what: str) -> Match:
     return replace(_NOTHING, why=what, evidence=viewing.evidence, title=viewing.title)
-
-
-def _texts(catalogue: Catalogue, name: str) -> list[str | None]:
-    """A column of the catalogue's further ones as it is."""
-    if catalogue.extra is None or name not in catalogue.extra.column_names:
-        return [None] * len(catalogue)
-    return [None if value is None else str(value) for value in catalogue.extra[name].to_pylist()]
 
 
 def _column(catalogue: Catalogue, name: str) -> list[str | None]:

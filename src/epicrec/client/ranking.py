@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import numpy.typing as npt
@@ -57,8 +58,7 @@ def model_scores(
     model: Recommender, catalogue: Catalogue, items: Sequence[str], ratings: Mapping[str, float]
 ) -> Floats:
     """The model's score of every film of the catalogue for this history; -inf for unknown ones."""
-    own = _own_ids(model, catalogue.item_ids)
-    at = find(model.item_ids_, own)
+    at = places_in(model, catalogue)
     scores = np.full(len(catalogue), -np.inf)
     if not (at >= 0).any():
         return scores
@@ -70,12 +70,21 @@ def model_scores(
     if model.feedback == "explicit" and model.scale_ is not None:
         stars = [ratings.get(item, _GOOD) for item, here in zip(items, known, strict=True) if here]
         columns["rating"] = model.scale_.of_stars(np.array(stars))
-    table = model.recommend(
-        pa.table(columns), n=len(model.item_ids_), exclude_seen=False, items=own[at >= 0]
-    )
-    where = find(own[np.argsort(own)], np.asarray(table["item_id"].to_pylist()))
-    scores[np.argsort(own)[where]] = table["score"].to_numpy()
+    scores[at >= 0] = model.scores(pa.table(columns))[0][at[at >= 0]]
     return scores
+
+
+_PLACES: WeakKeyDictionary[Catalogue, tuple[ref[Recommender], Integers]] = WeakKeyDictionary()
+
+
+def places_in(model: Recommender, catalogue: Catalogue) -> Integers:
+    """Where the films of a catalogue are among a model's items, -1 where it knows them not; kept,
+    as every ranking needs it."""
+    kept = _PLACES.get(catalogue)
+    if kept is None or kept[0]() is not model:
+        kept = (ref(model), find(model.item_ids_, _own_ids(model, catalogue.item_ids)))
+        _PLACES[catalogue] = kept
+    return kept[1]
 
 
 def knows_taste(model: Recommender) -> bool:
@@ -154,7 +163,7 @@ def parts_in_score(
     factors: Any = getattr(model, "factors_", None)
     if model is not None and factors is not None:
         left: Any = getattr(model, "projections_", factors)
-        own = find(model.item_ids_, _own_ids(model, catalogue.item_ids))
+        own = places_in(model, catalogue)
         part = np.asarray(left[own[watched]] @ factors[own[films]].T, np.float64)
         part[own[watched] < 0] = 0
         part[:, own[films] < 0] = 0

@@ -23,10 +23,11 @@ from math import isinf
 
 from epicrec import wire
 from epicrec.client.choice import Choice
+from epicrec.client.counted import Counted
 from epicrec.client.history import now
 from epicrec.client.remote import Remote
 from epicrec.client.store import Store
-from epicrec.client.work import unknown, works_of
+from epicrec.client.work import works_of
 from epicrec.data import Catalogue
 from epicrec.errors import BudgetExceededError, InputError
 from epicrec.perturb import Batch, Release, batch_of
@@ -98,8 +99,9 @@ class Outlook:
 class Releases:
     """The releases of a store, with the ledger they are entered in."""
 
-    def __init__(self, store: Store, ledger: Ledger) -> None:
+    def __init__(self, store: Store, ledger: Ledger, counted: Counted | None = None) -> None:
         self.store, self.ledger = store, ledger
+        self._counted = counted or Counted(store)
 
     # ---- before ---------------------------------------------------------------------------
 
@@ -297,9 +299,7 @@ class Releases:
         return {str(item) for stored in self.all() for item in stored.release.items}
 
     def _parts(self, catalogue: Catalogue, items: list[str], choice: Choice) -> Batch:
-        with self.store.reading() as db:
-            works = {row[0] for row in db.execute("SELECT work FROM counted")}
-        counted = {i for i in items if unknown(i) in works or works & works_of(catalogue, i)}
+        counted = self._counted.among(catalogue, items)
         return batch_of(choice.perturber(catalogue), items, choice.levels(catalogue), counted)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from epicrec.client.sources.records import FILM, SERIES
 from epicrec.client.sources.titles import compact, normalise
@@ -61,9 +62,24 @@ def unknown(item_id: str) -> str:
     return f"item {item_id}"
 
 
+_TEXTS: WeakKeyDictionary[Catalogue, dict[str, list[str | None]]] = WeakKeyDictionary()
+
+
+def texts(catalogue: Catalogue, name: str) -> list[str | None]:
+    """A column that a catalogue has beside title, year and categories, as text; None throughout
+    where it has none. Kept, as pages ask for it film by film."""
+    known = _TEXTS.setdefault(catalogue, {})
+    if name not in known:
+        there = catalogue.extra is not None and name in catalogue.extra.column_names
+        values: list[Any] = (
+            catalogue.extra[name].to_pylist()
+            if there and catalogue.extra is not None
+            else [None] * len(catalogue)
+        )
+        known[name] = [None if value is None else str(value) for value in values]
+    return known[name]
+
+
 def column(catalogue: Catalogue, name: str, at: int) -> str | None:
     """What a catalogue says of an item beside title, year and categories."""
-    if catalogue.extra is None or name not in catalogue.extra.column_names:
-        return None
-    value: Any = catalogue.extra[name][at].as_py()
-    return None if value is None else str(value)
+    return texts(catalogue, name)[at]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from epicrec.data.ids import find
+from epicrec.data.ids import find, is_ordered
 from epicrec.errors import InputError
 
 NO_CATEGORY = frozenset({"", "(no genres listed)", "unknown"})
@@ -127,7 +127,7 @@ class Catalogue:
 
     def positions(self, item_ids: Any) -> npt.NDArray[np.int64]:
         """Where these items stand in the catalogue; -1 for the unknown."""
-        return find(self.item_ids, item_ids)
+        return find(self.item_ids, item_ids, ordered=self._is_ordered)
 
     def categories_of(self, item: int) -> tuple[str, ...]:
         """The category names of the item at this position."""
@@ -146,6 +146,10 @@ class Catalogue:
 
         ones = np.ones(len(self.indices), np.uint8)
         return csr_array((ones, self.indices, self.indptr), (len(self), len(self.categories)))
+
+    @cached_property
+    def _is_ordered(self) -> bool:
+        return is_ordered(self.item_ids)
 
     @cached_property
     def version(self) -> str:

@@ -15,19 +15,28 @@ from epicrec.data.columns import ids_of
 Array = npt.NDArray[Any]
 
 
-def find(vocabulary: Array, ids: Sequence[Any] | Array) -> npt.NDArray[np.int64]:
-    """The position of each id in the vocabulary, -1 where it is absent."""
+def find(
+    vocabulary: Array, ids: Sequence[Any] | Array, *, ordered: bool | None = None
+) -> npt.NDArray[np.int64]:
+    """The position of each id in the vocabulary, -1 where it is absent.
+
+    Whether the vocabulary is `ordered` takes a look at all of it, unless the caller knows.
+    """
     wanted = np.asarray(ids)
     if len(vocabulary) == 0 or wanted.size == 0:
         return np.full(wanted.shape, -1, np.int64)
     if (wanted.dtype.kind in "US") != (vocabulary.dtype.kind in "US"):
         wanted = wanted.astype(str) if vocabulary.dtype.kind in "US" else _numbers(wanted)
-    ordered = bool((vocabulary[1:] >= vocabulary[:-1]).all())
+    ordered = is_ordered(vocabulary) if ordered is None else ordered
     order = None if ordered else np.argsort(vocabulary, kind="stable")
     at = np.searchsorted(vocabulary, wanted, sorter=order)
     at[at == len(vocabulary)] = 0
     at = at if order is None else order[at]
     return np.where(vocabulary[at] == wanted, at, -1)
+
+
+def is_ordered(ids: Array) -> bool:
+    return bool((ids[1:] >= ids[:-1]).all())
 
 
 def _numbers(ids: Array) -> Array:

@@ -218,6 +218,11 @@ class Recommender(ABC):
             }
             yield pa.table(columns)
 
+    def scores(self, histories: Any) -> Floats:
+        """The score of every item, in the order of `item_ids_`, one row a history: for a few of
+        them, and for who orders the items otherwise than `recommend`."""
+        return self._on_scale(self._scores(self._histories_of(histories)))
+
     # ---- save and load --------------------------------------------------------------------
 
     @property

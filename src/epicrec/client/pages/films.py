@@ -17,7 +17,7 @@ from epicrec.client.ranking import Integers, popularity_of
 from epicrec.client.rows import positions
 from epicrec.client.sources.records import FILM, SERIES
 from epicrec.client.web import Ask, Handler, to
-from epicrec.client.work import column
+from epicrec.client.work import column, texts
 from epicrec.errors import InputError
 
 _PAGE = 60
@@ -171,8 +171,8 @@ def _filtered(device: Device, query: dict[str, str]) -> Integers:
     decade = query.get("decade", "")
     if decade.isdecimal() and len(decade) < 6:
         among &= films.years // 10 * 10 == int(decade)
-    if query.get("kind") in _kinds(device) and films.extra is not None:
-        among &= np.asarray(films.extra["kind"].to_pylist(), dtype=object) == query["kind"]
+    if query.get("kind") in _kinds(device):
+        among &= np.asarray(texts(films, "kind"), dtype=object) == query["kind"]
     if query.get("seen") == "no":
         among[positions(films, device.history.items())] = False
     return np.flatnonzero(among)
