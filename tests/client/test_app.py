@@ -29,9 +29,11 @@ def test_every_page_answers_before_and_after_a_round(pages: Pages) -> None:
         assert pages.http.get(path).status_code == 200, path
 
 
-def test_three_clicks_from_the_start_to_recommendations(pages: Pages, publishing: Served) -> None:
+def test_one_click_to_rows_and_two_to_a_release(pages: Pages, publishing: Served) -> None:
     first = pages.http.post("/example")
-    assert first.url.path == "/preview"
+    assert first.url.path == "/for-you"
+    assert "Ranked on this device" in first.text
+    assert pages.device.releases.all() == [], "rows need no release"
     drawn = pages.http.post("/preview/draw")
     stored = pages.device.releases.unsent()[0]
     assert shown_payload(drawn.text) == stored.payload, "what is shown is what is sent"

@@ -84,7 +84,9 @@ def test_locking_and_another_passphrase(tmp_path: Path) -> None:
         Vault.open(tmp_path / "client/history.sealed", first)
         given = {"current": first, "passphrase": second, "again": second}
         assert post("/data/passphrase", data=given).status_code == 200
+        assert pages.http.get("/health").text == "open"
         assert post("/lock").url.path == "/unlock"
+        assert pages.http.get("/health").text == "locked"
         for path in ("/history", "/for-you", "/data/history.csv"):
             assert pages.http.get(path).url.path == "/unlock"
         assert post("/unlock", data={"passphrase": first}).status_code == 403

@@ -127,7 +127,6 @@ def test_another_list_adds_once_to_what_was_spent(
 
 def test_what_an_earlier_import_did_not_find_is_found_in_a_larger_list(tmp_path: Path) -> None:
     rows = "item_id,title,genres,year\n1,A Film That Nobody Knows,Drama,2001\n2,Heat,Crime,1995\n"
-    (tmp_path / "mine.csv").write_text(rows)
     with showing(tmp_path / "client", catalogue="titles") as pages:
         device = pages.device
         reading, history, imports = device.reading, device.history, device.imports
@@ -137,9 +136,8 @@ def test_what_an_earlier_import_did_not_find_is_found_in_a_larger_list(tmp_path:
         assert history.items() == ["heat-1995"]
         assert [b.waiting for b in imports.batches()] == [0]
         before = len(pages.device.catalogue)
-        assert pages.http.post("/data/catalogue", data={"path": "/nowhere"}).status_code == 400
-        added = pages.http.post("/data/catalogue", data={"path": str(tmp_path / "mine.csv")})
-        assert "1 titles were added. 1 lines" in added.text
+        added = pages.http.post("/data/catalogue", files={"list": ("mine.csv", rows.encode())})
+        assert "1 title was added, and 1 line of" in added.text
         assert len(pages.device.catalogue) == before + 1
         assert history.items() == ["a-film-that-nobody-knows-2001", "heat-1995"]
         assert pages.http.get("/film/a-film-that-nobody-knows-2001").status_code == 200

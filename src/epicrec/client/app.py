@@ -21,8 +21,8 @@ from epicrec.client.pages import (
     working,
 )
 from epicrec.client.schedule import Clock
-from epicrec.client.security import FOR_EXTENSIONS, Guard, entrance_to
-from epicrec.client.web import Handler, State, endpoint, entrance_page, no_such_page
+from epicrec.client.security import FOR_EXTENSIONS, LARGE, Guard, entrance_to
+from epicrec.client.web import Handler, State, endpoint, entrance_page, no_such_page, receiving
 
 PAGES: tuple[tuple[str, Handler], ...] = (
     ("/", history.start),
@@ -53,6 +53,7 @@ PAGES: tuple[tuple[str, Handler], ...] = (
     ("/unlock", settings.unlock_page),
     ("/poster/{item_id:path}.svg", films.poster),
     ("/static/{name}", settings.static),
+    ("/health", settings.health),
 )
 CHANGES: tuple[tuple[str, Handler], ...] = (
     ("/example", history.example),
@@ -80,7 +81,6 @@ CHANGES: tuple[tuple[str, Handler], ...] = (
     ("/data/forget-there", settings.forget_there),
     ("/data/erase", settings.erase),
     ("/data/passphrase", settings.passphrase),
-    ("/data/catalogue", settings.add_catalogue),
     ("/data/catalogue/forget", settings.forget_catalogue),
     ("/lock", settings.lock),
     ("/unlock", settings.unlock),
@@ -92,6 +92,8 @@ def create_app(state: State, door: Door) -> ASGIApp:
     """The pages behind their guard."""
     routes = [Route(path, endpoint(state, page), methods=["GET"]) for path, page in PAGES]
     routes += [Route(path, endpoint(state, change), methods=["POST"]) for path, change in CHANGES]
+    large = receiving(state, settings.add_catalogue)
+    routes.append(Route(LARGE, large, methods=["POST"]))
     lost = no_such_page(state)
     app = Starlette(routes=routes, exception_handlers={404: lost, 405: lost})
     shown = HTMLResponse(entrance_page())

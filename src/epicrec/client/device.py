@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from contextlib import closing
 from pathlib import Path
 
+from pyarrow import parquet
+
 from epicrec.client.account import Account, Accounts, Dial
+from epicrec.client.catalogues import ADDED, merged
 from epicrec.client.choice import Choice
 from epicrec.client.common import CommonModel
+from epicrec.client.counted import Counted
 from epicrec.client.extension import Extension
 from epicrec.client.finished import Finished
 from epicrec.client.for_you import ForYou, Shelf
@@ -19,6 +24,8 @@ from epicrec.client.reading import Reading
 from epicrec.client.releases import Outlook, Releases, Stored
 from epicrec.client.remote import Remote
 from epicrec.client.store import Store
+from epicrec.client.uploads import forget_uploads
+from epicrec.client.vault import write_private
 from epicrec.data import EMBEDDED, Catalogue
 from epicrec.data.datasets import load_catalogue
 from epicrec.data.usual import among
@@ -50,11 +57,12 @@ class Device:
         self.folder = folder
         self.store = store = Store(folder, passphrase)
         self.history, self.imports = History(store), Imports(store)
-        self.accounts = Accounts(store, dial)
+        self.accounts, self._counted = Accounts(store, dial), Counted(store)
         self.published = Published(store, folder, self.accounts, self._takes_part)
         self.finished = Finished(store, folder, self.accounts)
         self._know(catalogue)
-        self._drawing = threading.Lock()
+        self._drawing, self._adding = threading.Lock(), threading.Lock()
+        forget_uploads(folder)
         try:
             if server:
                 self.use_server(server, certificate)
@@ -79,6 +87,16 @@ class Device:
         have is looked for again; how many entries came of it."""
         self._know(catalogue)
         return self.reading.match_again()
+
+    def add_catalogue(self, other: Catalogue) -> tuple[int, int]:
+        """The titles of another list beside those there are, also at later starts; how many are
+        new, and how many lines of earlier imports were found among them."""
+        with self._adding:
+            before = len(self.catalogue)
+            films, packed = merged(self.catalogue, other), io.BytesIO()
+            parquet.write_table(films.to_table(), packed)
+            write_private(self.folder / ADDED, packed.getvalue())
+            return len(films) - before, self.use_catalogue(films)
 
     def erase(self, *, ledger: bool = False) -> None:
         """Forget history, settings, releases and model; the ledger, which has no titles, only
@@ -130,7 +148,7 @@ class Device:
 
     @property
     def releases(self) -> Releases:
-        return Releases(self.store, self.ledger)
+        return Releases(self.store, self.ledger, self._counted)
 
     @property
     def sendable(self) -> Catalogue:

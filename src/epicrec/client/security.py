@@ -21,8 +21,11 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from epicrec.client.door import Door, same
+from epicrec.client.uploads import MOST
 
 MOST_BODY = 66 * 2**20
+LARGE = "/data/catalogue"
+"""Where files may be larger: they go onto the disk as they come."""
 COOKIE = "epicrec"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _HEADERS = (
@@ -101,8 +104,9 @@ class Guard:
                 421,
             )
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or len(length) > 12 or int(length) > MOST_BODY:
-            return self._refused("The file is too large; 64 MB are read.", 413)
+        most = MOST if scope["path"] == LARGE else MOST_BODY
+        if not length.isdecimal() or len(length) > 12 or int(length) > most:
+            return self._refused(f"The file is too large; {most // 2**20:,} MB are read.", 413)
         if scope["method"] == "POST" and scope["path"] in FOR_EXTENSIONS:
             return self.extension if plain else Response(status_code=403)
         if scope["method"] == "GET" and scope["path"].startswith("/static/"):

@@ -12,13 +12,14 @@ from errno import EDQUOT, ENOSPC
 from functools import wraps
 from math import isinf
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import parse_qs, quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from epicrec.client.choice import STRENGTHS, in_words
@@ -28,14 +29,15 @@ from epicrec.client.learned import in_worlds
 from epicrec.client.promises import promise
 from epicrec.client.security import MOST_BODY
 from epicrec.client.store import LockedError
+from epicrec.client.uploads import boundary_of, received
 from epicrec.client.vault import DamagedError
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import LedgerDamagedError
 
 _FOLDER = Path(__file__).parent
-_BOUNDARY = re.compile(r'boundary="?([^";]+)"?')
 _PART = re.compile(rb'[;\s]name="([^"]*)"')
 _FILE = re.compile(rb'filename="([^"]*)"')
+_SAID, _MOST_SAID = "said", 32
 
 
 @dataclass
@@ -44,8 +46,8 @@ class State:
 
     open_device: Callable[[str | None], Device]
     device: Device | None = None
-    said: list[str] = field(default_factory=list)
-    """Messages for the next page."""
+    said: dict[str, list[str]] = field(default_factory=dict)
+    """Messages for a page that a change leads to, by the name in its address; the last few."""
     uploads: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     """Files that left something open, until it is answered; the last few of them."""
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -67,10 +69,14 @@ class Ask:
     query: dict[str, str]
     form: dict[str, list[str]]
     files: list[tuple[str, bytes]]
+    received: Path | None = None
+    """Where the files of a large form are; whoever reads them deletes the folder."""
     plain: bool = False
     """The pages have no host name of their own, and say so."""
     port: int = 0
     """Where this program listens."""
+    said: list[str] = field(default_factory=list)
+    """Messages for the page that answers: those of this request, and of the change before it."""
 
     @property
     def device(self) -> Device:
@@ -84,13 +90,12 @@ class Ask:
         return self.form.get(name, [default])[0]
 
     def say(self, text: str) -> None:
-        self.state.said.append(text)
+        self.said.append(text)
 
     def page(self, name: str, status: int = 200, **values: Any) -> HTMLResponse:
-        said, self.state.said[:] = list(self.state.said), []
         device = self.state.device
         shown = PAGES.get_template(name).render(
-            said=said, sealed=device is None, catalogue=device and device.catalogue,
+            said=self.said, sealed=device is None, catalogue=device and device.catalogue,
             plain=self.plain, trouble=self.state.trouble,
             lockable=device is not None and device.store.is_sealed, **values,
         )  # fmt: skip
@@ -115,6 +120,32 @@ def endpoint(state: State, handler: Handler) -> Callable[[Request], Awaitable[Re
     return answer
 
 
+def receiving(state: State, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    """The same for a form whose files go onto the disk as they come."""
+
+    @wraps(handler)
+    async def answer(request: Request) -> Response:
+        device, problem, folder = state.device, None, None
+        if device is not None:
+            try:
+                kind = request.headers.get("content-type", "")
+                folder = await received(request.stream(), kind, device.folder)
+            except ClientDisconnect:
+                raise
+            except Exception as error:
+                problem = error
+
+        def handle(ask: Ask) -> Response:
+            if problem is not None:
+                raise problem
+            ask.received = folder
+            return handler(ask)
+
+        return await run_in_threadpool(_handled, handle, state, request, b"")
+
+    return answer
+
+
 def no_such_page(state: State) -> Callable[[Request, Exception], Response]:
     """What answers an address that no page has."""
 
@@ -129,7 +160,9 @@ def no_such_page(state: State) -> Callable[[Request, Exception], Response]:
 def _asked(state: State, request: Request) -> Ask:
     path = {name: str(value) for name, value in request.path_params.items()}
     plain, port = request.scope.get("plain", False), request.url.port or 0
-    return Ask(state, path, dict(request.query_params), {}, [], plain, port)
+    query = dict(request.query_params)
+    said = state.said.pop(query.get(_SAID, ""), [])
+    return Ask(state, path, query, {}, [], plain=plain, port=port, said=said)
 
 
 def _handled(handler: Handler, state: State, request: Request, body: bytes) -> Response:
@@ -139,9 +172,9 @@ def _handled(handler: Handler, state: State, request: Request, body: bytes) -> R
         if len(body) > MOST_BODY:
             raise InputError("the file is too large; 64 MB are read")
         ask.form, ask.files = read_form(request.headers.get("content-type", ""), body)
-        return handler(ask)
+        return _carrying(ask, handler(ask))
     except LockedError:
-        return to("/unlock")
+        return _carrying(ask, to("/unlock"))
     except (DamagedError, LedgerDamagedError) as error:
         of_history = isinstance(error, DamagedError)
         return ask.page("damaged.html", 500, problem=str(error), of_history=of_history)
@@ -151,6 +184,20 @@ def _handled(handler: Handler, state: State, request: Request, body: bytes) -> R
         details = traceback.format_exc()
         print(details, file=sys.stderr, flush=True)
         return ask.page("problem.html", 500, problem=in_plain_words(error), details=details)
+
+
+def _carrying(ask: Ask, answer: Response) -> Response:
+    """A redirection takes the messages of its request along, for that tab alone: the address names
+    them, by a name that is used once."""
+    if ask.said and isinstance(answer, RedirectResponse):
+        name, said = token_urlsafe(6), ask.state.said
+        said[name] = ask.said
+        for old in list(said)[:-_MOST_SAID]:
+            said.pop(old, None)
+        path, mark, place = answer.headers["location"].partition("#")
+        joint = "&" if "?" in path else "?"
+        answer.headers["location"] = f"{path}{joint}{_SAID}={name}{mark}{place}"
+    return answer
 
 
 def in_plain_words(error: Exception) -> str:
@@ -173,13 +220,13 @@ def in_plain_words(error: Exception) -> str:
 
 def read_form(kind: str, body: bytes) -> tuple[dict[str, list[str]], list[tuple[str, bytes]]]:
     """The fields and files of a form, in either of the two ways a browser writes one."""
-    boundary = _BOUNDARY.search(kind)
-    if not kind.startswith("multipart/form-data") or boundary is None:
+    boundary = boundary_of(kind)
+    if boundary is None:
         text = body.decode("utf-8", "replace")
         return parse_qs(text, keep_blank_values=True, max_num_fields=20_000), []
     form: dict[str, list[str]] = {}
     files: list[tuple[str, bytes]] = []
-    for part in body.split(b"--" + boundary.group(1).encode())[1:-1]:
+    for part in body.split(b"--" + boundary)[1:-1]:
         head, _, content = part.partition(b"\r\n\r\n")
         name, file = _PART.search(head), _FILE.search(head)
         content = content.removesuffix(b"\r\n")

@@ -36,7 +36,7 @@ def start(ask: Ask) -> Response:
 def example(ask: Ask) -> Response:
     added = ask.device.example()
     ask.say(f"{added} films of a made-up viewer are in your history. You can undo it there.")
-    return to("/preview")
+    return to("/for-you")
 
 
 # ---- history ------------------------------------------------------------------------------
@@ -192,18 +192,21 @@ def review(ask: Ask) -> Response:
     if batch is None:
         raise InputError("this import was undone or is no longer there")
     lines = device.imports.drafts(number)
+    matched = [d for d in lines if d.status == Status.MATCHED]
+    fresh, known_ones = ([d for d in matched if d.known is known] for known in (False, True))
     open_ones = [d for d in lines if d.status in (Status.AMBIGUOUS, Status.SUGGESTED)]
     asked = list({d.key or d.row: d for d in reversed(open_ones)}.values())[::-1]
+    shown = [*fresh[:_AT_ONCE], *known_ones[:_AT_ONCE], *asked[:_AT_ONCE]]
     return ask.page(
         "review.html",
         batch=batch,
-        fresh=[d for d in lines if d.status == Status.MATCHED and not d.known],
-        known=[d for d in lines if d.status == Status.MATCHED and d.known],
+        fresh=fresh,
+        known=known_ones,
         asked=asked[:_AT_ONCE],
         more=len(asked) - _AT_ONCE,
         missing=[d for d in lines if d.status == Status.NOT_IN_CATALOGUE],
         films={
-            i: about(device, i) for d in lines for i in (d.item_id, *d.candidates) if i is not None
+            i: about(device, i) for d in shown for i in (d.item_id, *d.candidates) if i is not None
         },
         most=_AT_ONCE,
     )
@@ -218,10 +221,13 @@ def keep(ask: Ask) -> Response:
                 known(device, value)
             picks[_number(name.removeprefix("pick-"))] = None if value == "none" else value
     dropped = [_number(row) for row in ask.form.get("drop", [])]
+    is_first = device.history.count() == 0
     entered = device.imports.keep(number, picks, dropped)
     ask.say(f"{entered} new {'entry is' if entered == 1 else 'entries are'} in the history.")
     waiting = any(b.id == number and b.waiting for b in device.imports.batches())
-    return to(f"/import/{number}" if waiting and picks else "/history")
+    if waiting and picks:
+        return to(f"/import/{number}")
+    return to("/for-you" if is_first and entered else "/history")
 
 
 def _number(text: str) -> int:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import zipfile
 from contextlib import closing
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-import pyarrow.parquet as pa_parquet
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from epicrec.client.account import Account
-from epicrec.client.catalogues import ADDED, merged, read_catalogue
+from epicrec.client.catalogues import ADDED, read_catalogue
 from epicrec.client.device import Device
 from epicrec.client.pages.films import about
 from epicrec.client.pages.working import in_background, onward
@@ -24,7 +24,7 @@ from epicrec.client.remote import RemoteError, UntrustedError, fingerprint, show
 from epicrec.client.schedule import EVERY, USUAL, next_moment, next_try, set_schedule
 from epicrec.client.sources import Evidence, Viewing, write_own
 from epicrec.client.store import PLAIN, set_aside
-from epicrec.client.vault import LEAST, DamagedError, Vault, WrongPassphraseError, write_private
+from epicrec.client.vault import LEAST, DamagedError, Vault, WrongPassphraseError
 from epicrec.client.web import Ask, Handler, to
 from epicrec.data.catalogue import with_text_ids
 from epicrec.data.usual import usual_titles
@@ -125,26 +125,34 @@ def data(ask: Ask) -> Response:
 
 
 def add_catalogue(ask: Ask) -> Response:
-    """Add a list of films that lies on this machine; what it has is looked for in earlier
-    imports."""
-    device, text = ask.device, ask.field("path").strip()
-    if not text:
-        raise InputError("give the path of a file or folder on this machine")
+    """Add a list of films; what it has is looked for in earlier imports."""
+    device, folder = ask.device, ask.received
+    if folder is None:
+        raise InputError("no file was chosen; choose one first")
 
     def adding() -> Handler:
-        before = len(device.catalogue)
-        films = merged(device.catalogue, with_text_ids(read_catalogue(Path(text).expanduser())))
-        packed = io.BytesIO()
-        pa_parquet.write_table(films.to_table(), packed)
-        write_private(device.folder / ADDED, packed.getvalue())
-        found = device.use_catalogue(films)
+        try:
+            new, found = device.add_catalogue(with_text_ids(read_catalogue(_chosen_in(folder))))
+        except InputError as error:  # where the files lie meanwhile is nobody's concern
+            words = str(error).replace(f"{folder}/", "").replace(str(folder), "it")
+            raise InputError(words) from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
         return onward(
             "/data",
-            f"{len(films) - before:,} titles were added. {found:,} lines of earlier imports were "
-            "found among them.",
+            f"{new:,} {'title was' if new == 1 else 'titles were'} added, and {found:,} "
+            f"{'line' if found == 1 else 'lines'} of earlier imports found in the list.",
         )
 
-    return in_background(ask, f"catalogue-{text}", "reading the list", adding)
+    return in_background(ask, f"catalogue-{folder.name}", "reading the list", adding)
+
+
+def _chosen_in(folder: Path) -> Path:
+    """The file that was chosen, or the folder where there are several that belong together."""
+    files = list(folder.iterdir())
+    if not files:
+        raise InputError("no file was chosen; choose one first")
+    return files[0] if len(files) == 1 else folder
 
 
 def forget_catalogue(ask: Ask) -> Response:
@@ -266,6 +274,7 @@ def lock(ask: Ask) -> Response:
     device.close()
     ask.state.jobs.clear()
     ask.state.uploads.clear()
+    ask.state.said.clear()
     ask.say("Locked.")
     return to("/unlock")
 
@@ -296,6 +305,11 @@ def begin_anew(ask: Ask) -> Response:
     state.device = state.open_device(None)
     ask.say(f"The damaged file is in {aside} now. Your history begins anew; the ledger is kept.")
     return to("/")
+
+
+def health(ask: Ask) -> Response:
+    """Whether the program runs, and has its history open, for programs that look after it."""
+    return PlainTextResponse("locked" if ask.state.device is None else "open")
 
 
 _STATIC = {"style.css": "text/css", "client.js": "text/javascript", "icon.svg": "image/svg+xml"}

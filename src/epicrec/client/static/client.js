@@ -1,6 +1,13 @@
 // Comfort only: every page works without this script.
 "use strict";
 
+// A message belongs to the page that a change led to; its name need not stay in the address.
+const here = new URL(location.href);
+if (here.searchParams.has("said")) {
+  here.searchParams.delete("said");
+  history.replaceState(null, "", here);
+}
+
 // The odds follow the level as it changes; the server draws them, as it does for the saved level.
 const form = document.getElementById("privacy");
 if (form) {
