@@ -94,7 +94,7 @@ def test_from_the_first_page_to_rows_to_a_release_and_back(
         assert device.history.ratings()["fargo-1996"] == 4
 
         person.go("/privacy")
-        person.press("#privacy details summary")
+        person.press("#privacy > details > summary")
         person.press("input[value='balanced']")
         wait_for(lambda: "74 of 100" in person.text("#odds"))
         assert device.choice.strength == "recommended", "nothing is saved by looking"

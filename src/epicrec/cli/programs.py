@@ -117,6 +117,9 @@ def client_quality(
         str, typer.Option(help="What the item model hides: 'rating' or 'user'.")
     ] = "user",
     seed: Annotated[int, typer.Option(help="Fixes the split and the people.")] = 0,
+    titles: Annotated[
+        bool, typer.Option("--titles", help="The devices have the client's own list of titles.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """What people get through running clients and a running server: nDCG@10 as a table."""
@@ -124,7 +127,7 @@ def client_quality(
     from epicrec.system.quality import client_quality as run
 
     with progress():
-        result = run(data, viewers=viewers, epsilon=epsilon, unit=unit, seed=seed)
+        result = run(data, viewers=viewers, epsilon=epsilon, unit=unit, seed=seed, titles=titles)
     show(result, as_json, lambda: print_table(f"nDCG@10, {result['data']}", result["table"]))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from epicrec.client.catalogues import usual_titles
 from epicrec.client.device import Device
 from epicrec.client.ranking import best, popularity_of
 from epicrec.data import EMBEDDED, Catalogue, Dataset, Ratings, load_dataset, split_per_user
@@ -33,13 +34,16 @@ N = 10
 
 def client_quality(
     data: str = "films", *, viewers: int = 200, epsilon: float = 1.0, unit: str = "user",
-    seed: int = 0,
+    seed: int = 0, titles: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """nDCG@10 of what clients show, over `viewers` people of a data set, 20 % held out.
 
     The item model is learned from the training part of everybody, with ε and unit as given. Public
-    popularity is taken from the same part.
+    popularity is taken from the same part. With `titles` the devices have the list that a client
+    begins with, as it is, whatever the server's is; it knows the embedded films by their ids.
     """
+    if titles and data != EMBEDDED:
+        raise InputError(f"the client's own list has other ids than {data}; use {EMBEDDED}")
     dataset = load_dataset(data)
     known = dataset.catalogue
     if known is None:
@@ -57,11 +61,13 @@ def client_quality(
         base = Path(folder)
         write_dataset(Dataset("quality", train, films), base / "data")
         with serving(base, epsilon=epsilon, unit=unit) as (url, admin):
-            people = viewers_of(films, train, test, viewers, seed)
-            rows = measure(url, films, people, train_server=lambda: learn_releases(admin))
+            listed = usual_titles() if titles else films
+            people = viewers_of(listed, train, test, viewers, seed)
+            rows = measure(url, listed, people, train_server=lambda: learn_releases(admin))
             info = admin.get("/api/model/info").json()
     return {
-        "data": dataset.name, "viewers": len(people), "table": rows,
+        "data": dataset.name, "people": train.n_users, "viewers": len(people),
+        "titles": len(listed), "table": rows,
         "model": info["Method"], "guarantee": info["Guarantee"],
     }  # fmt: skip
 

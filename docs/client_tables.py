@@ -1,0 +1,99 @@
+"""Write what was measured of the client into client.md: no figure by hand.
+
+python benchmarks/client.py --only pages --out docs/client-pages.json
+epicrec client-quality --json > docs/client-films.json
+epicrec client-quality --titles --json > docs/client-titles.json
+epicrec client-quality --data ml-1m --unit rating --json > docs/client-ml-1m.json
+python docs/client_tables.py             # writes the tables
+python docs/client_tables.py --check     # says whether they are as they would be written
+
+They stand between `<!-- pages -->` or `<!-- rows -->` and `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE / "client.md"
+SETS = {
+    "films": "simulated viewers, list of the same films",
+    "titles": "the same viewers, the client's own list",
+    "ml-1m": "MovieLens-1M",
+}
+UNITS = {"user": "a whole person", "rating": "one rating"}
+
+
+def pages(found: dict[str, Any]) -> list[list[str]]:
+    head = ["page", "address", "ms", "× health", "ms after a change", "by the clock, ms"]
+    rows = [
+        [
+            name, f"`{page['address']}`", f"{page['processor_ms']:.0f}",
+            f"{page['times_health']:.0f}", f"{page['after_a_change_processor_ms']:.0f}",
+            f"{page['clock_ms']:.0f} / {page['after_a_change_clock_ms']:.0f}",
+        ]
+        for name, page in sorted(
+            found["pages"].items(), key=lambda item: -item[1]["after_a_change_processor_ms"]
+        )
+    ]  # fmt: skip
+    return [head, *rows]
+
+
+def rows(found: dict[str, dict[str, Any]]) -> list[list[str]]:
+    """One column a data set, one row a way to make a list."""
+    tables = {
+        name: {row["way"]: row["ndcg"] for row in one["table"]} for name, one in found.items()
+    }
+    ways = list(next(iter(tables.values())))
+    shown, library = ways[-2:]
+    return [
+        ["", *(SETS[name] for name in found)],
+        ["titles on the device", *(f"{one['titles']:,}" for one in found.values())],
+        [
+            "item model learned from, hiding",
+            *(f"{one['people']:,} people, {UNITS[one['guarantee']['unit']]}" for one in
+              found.values()),
+        ],
+        *([way, *(f"{table[way]:.3f}" for table in tables.values())] for way in ways),
+        [
+            "shown, as a share of the model's own",
+            *(f"{100 * table[shown] / table[library]:.1f} %" for table in tables.values()),
+        ],
+    ]  # fmt: skip
+
+
+def table(lines: list[list[str]]) -> str:
+    head, *others = lines
+    return "".join(f"| {' | '.join(row)} |\n" for row in [head, ["---"] * len(head), *others])
+
+
+def written(text: str) -> str:
+    quality = {name: json.loads((HERE / f"client-{name}.json").read_text("utf-8")) for name in SETS}
+    speed = json.loads((HERE / "client-pages.json").read_text("utf-8"))
+    for name, lines in (("pages", pages(speed)), ("rows", rows(quality))):
+        text = re.sub(
+            rf"(<!-- {name} -->\n).*?(<!-- end -->)",
+            lambda found, lines=lines: f"{found[1]}\n{table(lines)}\n{found[2]}",
+            text, flags=re.DOTALL,
+        )  # fmt: skip
+    return text
+
+
+def main() -> int:
+    text = PAGE.read_text("utf-8")
+    made = written(text)
+    if made == text:
+        return 0
+    check = "--check" in sys.argv
+    print(f"{PAGE.name}: {'is out of date' if check else 'written'}")
+    if not check:
+        PAGE.write_text(made, "utf-8")
+    return int(check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
