@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from epicrec.client.catalogues import usual_titles
 from epicrec.client.device import Device
 from epicrec.client.ranking import best, popularity_of
 from epicrec.data import EMBEDDED, Catalogue, Dataset, Ratings, load_dataset, split_per_user
 from epicrec.data.catalogue import with_text_ids
 from epicrec.data.datasets import write_dataset
 from epicrec.data.simulate import simulate_table
+from epicrec.data.usual import usual_titles
 from epicrec.errors import EpicrecError, InputError
 from epicrec.evaluate.metrics import list_metrics
 from epicrec.progress import report
