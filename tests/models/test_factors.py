@@ -61,6 +61,18 @@ def test_leading_eigenpairs_are_those_of_lapack() -> None:
     np.testing.assert_allclose(matrix @ vectors, vectors * values, atol=1e-3 * values[0])
 
 
+def test_the_resolvent_solves_its_equation_outside_the_noise_alone() -> None:
+    profiles = np.full(300, 0.1), np.random.default_rng(4).gamma(0.7, size=300)
+    noise = Noise(profiles)
+    edge = noise.edge()
+    assert noise.resolvent(0.999 * edge) is None
+    for z in (1.001 * edge, 3 * edge):
+        g = noise.resolvent(z)
+        assert g is not None
+        np.testing.assert_allclose(1 / g, z - sum(p * (p @ g) for p in profiles), rtol=1e-9)
+        assert (np.asarray(noise.resolvent(1.01 * z)) < g).all()  # there is one more, which rises
+
+
 @pytest.mark.parametrize("uneven", [False, True])
 def test_the_noise_edge_is_where_noise_ends(uneven: bool) -> None:
     rng = np.random.default_rng(2)

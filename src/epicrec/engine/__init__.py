@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from epicrec.data import Ratings, Scale
+from epicrec.machine import processors
+from epicrec.threads import in_threads
 
 Integers = npt.NDArray[np.int64]
+FEW = 1 << 16
+"""So few ratings are not worth a second thread."""
 Once = Callable[[Callable[[], Integers]], Integers]
 """Has noise drawn, by what it is given: anew, or once for all where a checkpoint keeps it."""
 
@@ -77,6 +82,16 @@ def contribution(statistic: Statistic, history: Integers, n_items: int) -> Integ
             np.ones(len(items), np.float32), None,
         )
     )  # fmt: skip
+
+
+def summed(
+    work: Callable[[Ratings], Integers], part: Ratings, *, at_once: int | None = None
+) -> Integers:
+    """The sum of what `work` finds in blocks of users, in threads: one block a processor, or
+    several where they are to have at most so many ratings."""
+    each = at_once or max(-(-len(part) // processors()), FEW)
+    found = in_threads(work, part.blocks(each) if part.n_users else [part])
+    return reduce(merge, found)
 
 
 def merge(into: Integers, part: Integers) -> Integers:

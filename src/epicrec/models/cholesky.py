@@ -31,3 +31,28 @@ def solve(matrix: Any, right: Any, n: int) -> None:
         for c in range(a + 1, n):
             total -= matrix[a, c] * right[c]
         right[a] = total / matrix[a, a]
+
+
+@numba.njit(cache=True, nogil=True)
+def inverse_root(matrix: Any, root: Any) -> None:
+    """An upper triangular R with R Rᵀ the inverse of the matrix, whose factor takes its place.
+
+    Only the matrix on and below its diagonal is read.
+    """
+    n = len(matrix)
+    column, inverse = np.empty(n), np.zeros((n, n))
+    for c in range(n):
+        corner = np.sqrt(matrix[c, c])
+        for a in range(c, n):
+            matrix[a, c] = column[a] = matrix[a, c] / corner
+        for a in range(c + 1, n):
+            for b in range(c + 1, a + 1):
+                matrix[a, b] -= column[a] * column[b]
+    for a in range(n):
+        for b in range(a):
+            for c in range(b + 1):
+                inverse[a, c] -= matrix[a, b] * inverse[b, c]
+        for c in range(a):
+            inverse[a, c] /= matrix[a, a]
+        inverse[a, a] = 1 / matrix[a, a]
+    root[:] = inverse.T

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from epicrec.data import Catalogue, Ratings, Scale
-from epicrec.engine import Engine, Once, drawn
+from epicrec.engine import Engine, Once, drawn, summed
 from epicrec.engine.local import where_they_are
 from epicrec.models.estimates import ItemSums, item_estimates
 from epicrec.models.factors import FactorModel, rating_state
@@ -58,6 +58,9 @@ class ForAndAgainst:
 
     def __call__(self, part: Ratings) -> Integers:
         """All totals for, then all totals against."""
+        return summed(self._of, part)
+
+    def _of(self, part: Ratings) -> Integers:
         totals = np.zeros((2, part.n_items), np.int64)
         for start in range(0, len(part), _AT_ONCE):
             some = slice(start, start + _AT_ONCE)

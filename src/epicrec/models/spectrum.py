@@ -43,19 +43,24 @@ class Noise:
         """The diagonal g of (z - noise)⁻¹; None where z lies inside the noise's spectrum.
 
         It solves 1/g_i = z - Σ_j var_ij·g_j, the Dyson equation of a symmetric matrix with
-        independent entries (Ajanki, Erdős & Krüger 2017).
+        independent entries (Ajanki, Erdős & Krüger 2017). That is one equation for each profile, in
+        m = p·g: m = Σ_i p_i/(z - Σ_p p_i·m_p), whose right side rises with m ever faster, so that
+        Newton's steps from 0 rise to its least solution, unless there is none.
         """
-        g = np.full(len(self.profiles[0]), 1 / z)
-        for _ in range(2000):
-            below = np.full(len(g), z)
-            for profile in self.profiles:
-                below -= profile * (profile @ g)
+        profiles = np.array(self.profiles)
+        found = np.zeros(len(profiles))
+        for _ in range(100):
+            below = z - found @ profiles
             if below.min() <= 0:
                 return None
-            step = 1 / below - g
-            g += step
-            if np.abs(step).max() <= 1e-9 * g.max():
-                return g
+            g = 1 / below
+            ahead = np.eye(len(profiles)) - (profiles * g**2) @ profiles.T
+            if np.linalg.eigvalsh(ahead)[0] <= 0:
+                return None
+            step = np.linalg.solve(ahead, profiles @ g - found)
+            found += step
+            if np.abs(step).max() <= 1e-12 * found.max():
+                return np.asarray(g, np.float64)
         return None
 
     def edge(self) -> float:

@@ -40,18 +40,28 @@ class TestCovarianceKNN(RecommenderContract):
     settings = {"epsilon": 5.0, "seed": 0}
 
 
+@pytest.fixture(scope="module")
+def uneven() -> Ratings:
+    """People with one to all of 600 items, three strips: what is summed one by one, and at once."""
+    rng = np.random.default_rng(1)
+    users, items = np.nonzero(rng.random((60, 600)) < rng.random(60)[:, None] ** 3)
+    return Ratings.from_columns(users, items, np.ones(len(users)))
+
+
 @pytest.mark.parametrize(("places", "ratings"), [(1 << 26, 1 << 30), (90, 1 << 30), (1 << 26, 99)])
-def test_kernel_against_an_obvious_twin(viewers: Ratings, monkeypatch, places, ratings) -> None:
+@pytest.mark.parametrize("data", ["viewers", "uneven"])
+def test_kernel_against_an_obvious_twin(request, monkeypatch, data, places, ratings) -> None:
     monkeypatch.setattr(kernel, "_PLACES", places)
     monkeypatch.setattr(kernel, "_RATINGS", ratings)
+    given: Ratings = request.getfixturevalue(data)
     rng = np.random.default_rng(0)
-    values = rng.integers(-64, 65, len(viewers)).astype(np.int8)
-    weights = rng.integers(0, 1 << 20, viewers.n_users)
-    table = np.zeros((viewers.n_users, viewers.n_items), np.int64)
-    table[viewers.users, viewers.items] = values
+    values = rng.integers(-64, 65, len(given)).astype(np.int8)
+    weights = rng.integers(0, 1 << 20, given.n_users)
+    table = np.zeros((given.n_users, given.n_items), np.int64)
+    table[given.users, given.items] = values
     whole = (table * weights[:, None]).T @ table
-    n = viewers.n_items
-    packed = pair_sums(viewers, values, weights)
+    n = given.n_items
+    packed = pair_sums(given, values, weights)
     np.testing.assert_array_equal(packed, whole[np.tril_indices(n, -1)])
     matrix = dense(packed, n, np.full(n, 1.0))
     np.fill_diagonal(whole, 0)

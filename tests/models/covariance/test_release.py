@@ -250,11 +250,13 @@ def test_votes_tell_features_that_matter_from_those_that_do_not() -> None:
 
 def test_an_error_of_a_rating_left_out_is_that_of_a_fit_without_it(some: Ratings) -> None:
     rng = np.random.default_rng(4)
-    columns, residuals = rng.normal(size=(some.n_items, 3)), rng.normal(size=len(some))
-    found = left_out_errors(some.indptr, some.items, residuals, columns, 0.7)
-    for user in (0, 5, 11):
-        row = some.row(user)
-        f, r = columns[some.items[row]], residuals[row]
+    indptr = np.append(some.indptr, len(some) + 300)  # and one who has many
+    items = np.append(some.items, rng.integers(0, some.n_items, 300).astype(np.int32))
+    columns, residuals = rng.normal(size=(some.n_items, 3)), rng.normal(size=len(items))
+    found = left_out_errors(indptr, items, residuals, columns, 0.7)
+    for user in (0, 5, 11, some.n_users):
+        row = slice(indptr[user], indptr[user + 1])
+        f, r = columns[items[row]], residuals[row]
         squares = 0.0
         for at in range(len(r)):
             keep = np.arange(len(r)) != at

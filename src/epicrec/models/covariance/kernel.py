@@ -2,8 +2,9 @@
 
 Items are ordered by popularity and cut into strips of 256. A tile is two strips: the users who have
 items of both add to its 256 × 256 sums, which fit in the cache, and both strips are read from one
-end to the other, two bytes a rating. Threads take different tiles, so nothing is shared. Neither
-the order nor the strips show in the result.
+end to the other, two bytes a rating. Who has many items of a strip adds all 256 of it at once, most
+of them zeros, which a processor does several at a time. Threads take different tiles, so nothing is
+shared. Neither the order nor the strips show in the result.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from epicrec.data import Ratings
 from epicrec.errors import InputError
-from epicrec.machine import all_memory, free_memory
+from epicrec.machine import all_memory, free_memory, processors
 from epicrec.progress import report
 from epicrec.threads import in_threads
 
@@ -25,6 +26,11 @@ Integers = npt.NDArray[np.int64]
 
 STRIP = 256
 """Items of a strip: a place among them is one byte."""
+MANY = 32
+"""So many of a user's items in a strip cost as much one by one as all 256 places beside each
+other."""
+_SIDE = 64
+"""Rows and columns that are mirrored at once, within the cache."""
 _PLACES = 1 << 26
 """So many places of strips and users are kept at once: with more users, they come in blocks."""
 _RATINGS = 1 << 30
@@ -99,7 +105,6 @@ def dense(packed: Integers, n: int, scales: npt.NDArray[np.float64]) -> npt.NDAr
     return matrix
 
 
-@numba.njit(cache=True, nogil=True)
 def _by_strip(
     indptr: Integers,
     items: npt.NDArray[np.int32],
@@ -109,27 +114,65 @@ def _by_strip(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint16]]:
     """The ratings strip by strip, in a strip user by user, as place in the strip·256 + value; and
     where those of each strip and user begin."""
-    users = len(indptr) - 1
-    places = np.zeros((strips, users + 1), np.int32)
-    for user in range(users):
+    places = np.zeros((strips, len(indptr)), np.int32)
+    cuts = np.linspace(indptr[0], indptr[-1], processors() + 1)
+    spans = [*pairwise(np.searchsorted(indptr, cuts))]
+    for _ in in_threads(lambda span: _count(indptr, items, rank, places, *span), spans):
+        pass
+    codes = np.empty(_begin(places), np.uint16)
+    given: Any = (indptr, items, values, rank, places, codes)
+    for _ in in_threads(lambda span: _place(*given, *span), spans):
+        pass
+    return places, codes
+
+
+@numba.njit(cache=True, nogil=True)
+def _count(
+    indptr: Integers,
+    items: npt.NDArray[np.int32],
+    rank: npt.NDArray[np.int32],
+    places: npt.NDArray[np.int32],
+    first: int,
+    last: int,
+) -> None:
+    """How many ratings some users have in each strip, each one place on."""
+    for user in range(first, last):
         for at in range(indptr[user], indptr[user + 1]):
             places[rank[items[at]] // STRIP, user + 1] += 1
-    following = np.empty(strips, np.int64)
+
+
+@numba.njit(cache=True, nogil=True)
+def _begin(places: npt.NDArray[np.int32]) -> int:
+    """Where the ratings of each strip and user begin, in place of how many they are."""
     total = 0
-    for strip in range(strips):
-        places[strip, 0] = following[strip] = total
-        for user in range(users):
-            total += places[strip, user + 1]
-            places[strip, user + 1] = total
-    codes = np.empty(total, np.uint16)
-    for user in range(users):
+    for strip in range(places.shape[0]):
+        places[strip, 0] = total
+        for user in range(1, places.shape[1]):
+            total += places[strip, user]
+            places[strip, user] = total
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def _place(
+    indptr: Integers,
+    items: npt.NDArray[np.int32],
+    values: npt.NDArray[np.int8],
+    rank: npt.NDArray[np.int32],
+    places: npt.NDArray[np.int32],
+    codes: npt.NDArray[np.uint16],
+    first: int,
+    last: int,
+) -> None:
+    """Write the ratings of some users where they belong."""
+    following = places[:, first].copy()
+    for user in range(first, last):
         for at in range(indptr[user], indptr[user + 1]):
             item = rank[items[at]]
             strip = item // STRIP
             place = np.uint16(item - strip * STRIP) << np.uint16(8)
             codes[following[strip]] = place | np.uint16(np.uint8(values[at]))
             following[strip] += 1
-    return places, codes
 
 
 @numba.njit(cache=True, nogil=True)
@@ -145,11 +188,15 @@ def _sum_tiles(
     high_bits, shift = np.uint64(0xFF00), np.uint64(8)
     own = places[strip]
     users = np.flatnonzero(own[1:] != own[:-1])
+    line = np.zeros(STRIP, np.int64)
     for other in range(strip + 1):
         tile = np.zeros(STRIP * STRIP, np.int64)
         theirs = places[other]
         for user in users:
             start, stop = theirs[user], theirs[user + 1]
+            if stop - start >= MANY:
+                _add_lines(tile, codes, own[user], own[user + 1], start, stop, weights[user], line)
+                continue
             for at in range(own[user], own[user + 1]):
                 times = weights[user] * np.int64(np.int8(codes[at]))
                 row = np.uint64(codes[at]) & high_bits
@@ -157,6 +204,36 @@ def _sum_tiles(
                 for code in codes[start : at if other == strip else stop]:
                     tile[row | (np.uint64(code) >> shift)] += times * np.int64(np.int8(code))
         _add_tile(tile, strip, other, by_rank, out)
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_lines(
+    tile: Integers,
+    codes: npt.NDArray[np.uint16],
+    first: int,
+    last: int,
+    start: int,
+    stop: int,
+    weight: int,
+    line: Integers,
+) -> None:
+    """Add one user's pairs of the codes first … last with those from start to stop, by lines of the
+    tile; `line` is zero before and after. Of a strip with itself, where both are the same codes,
+    each pair comes once: the line holds what came before."""
+    itself = first == start
+    if not itself:
+        for code in codes[start:stop]:
+            line[code >> 8] = np.int8(code)
+    for at in range(first, last):
+        times = weight * np.int64(np.int8(codes[at]))
+        row = np.int64(codes[at] >> 8) * STRIP
+        into = tile[row : row + STRIP]
+        for place in range(STRIP):
+            into[place] += times * line[place]
+        if itself:
+            line[codes[at] >> 8] = np.int8(codes[at])
+    for code in codes[start:stop]:
+        line[code >> 8] = 0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -183,9 +260,11 @@ def _fill(
     first: int,
     last: int,
 ) -> None:
-    for i in range(first, last):
-        start = i * (i - 1) // 2
-        for j in range(i):
-            value = np.float32(packed[start + j] * scales[i] * scales[j])
-            matrix[i, j] = value
-            matrix[j, i] = value
+    for top in range(first, last, _SIDE):
+        for left in range(0, min(top + _SIDE, last), _SIDE):
+            for i in range(top, min(top + _SIDE, last)):
+                start = i * (i - 1) // 2
+                for j in range(left, min(left + _SIDE, i)):
+                    value = np.float32(packed[start + j] * scales[i] * scales[j])
+                    matrix[i, j] = value
+                    matrix[j, i] = value

@@ -16,15 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from epicrec.data import Ratings, Scale
+from epicrec.engine import summed
+from epicrec.models.cholesky import inverse_root
 from epicrec.models.covariance.statistics import STEPS, Norm, Unit, in_steps, root
 from epicrec.models.private_bias import ForAndAgainst
 from epicrec.models.taste import Spread
-from epicrec.threads import in_threads
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _AT_ONCE = 1 << 20  # ratings of the users that one thread looks at
+_ROWS = 128  # of a user at once: products so small stay in one thread, beside the others
 VOTE, LOUD = 64, 3.0
 """A person's vote for taste is a whole number from -64 to 64; a few ratings make it a whole one."""
 
@@ -51,9 +53,10 @@ class Overall:
     def __call__(self, part: Ratings) -> Integers:
         items = ForAndAgainst(self.scale)
         totals = self.times * items(part).reshape(2, -1).sum(axis=1)
-        lengths = [isqrt(items.span**2 * int(c)) for c in part.user_counts]
+        counts, times = np.unique(part.user_counts, return_counts=True)
+        roots = [isqrt(items.span**2 * c) for c in counts.tolist()]
         people = items.span * np.count_nonzero(part.user_counts)
-        return np.array([*totals, people, sum(lengths)], np.int64)
+        return np.array([*totals, people, times @ np.array(roots, np.int64)], np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +90,7 @@ class Moments:
         return Fraction(sum(parts)) if self.norm == 1 else root(sum(p * p for p in parts))
 
     def __call__(self, part: Ratings) -> Integers:
-        total = np.zeros(2, np.int64)
-        for found in in_threads(self._of, part.blocks(_AT_ONCE)):
-            total += found
-        return total
+        return summed(self._of, part, at_once=_AT_ONCE)
 
     def _of(self, part: Ratings) -> Integers:
         residuals = in_steps(part.values, self.scale).astype(np.int64) - self.levels[part.items]
@@ -122,24 +122,41 @@ def left_out_errors(indptr: Any, items: Any, residuals: Any, columns: Any, ridge
     """Of each user, the sum of squared errors of every rating predicted from the user's others.
 
     With A = FᵀF + ridge·I over the user's rows f and p = A⁻¹Fᵀr, the error of a rating whose row is
-    left out is (r - f·p)/(1 - f·A⁻¹f).
+    left out is (r - f·p)/(1 - f·A⁻¹f). With A⁻¹ = R Rᵀ, f·A⁻¹f is the square of f R.
     """
     k = columns.shape[1]
     out = np.zeros(len(indptr) - 1)
+    own, spanned, found = np.empty((_ROWS, k)), np.empty((_ROWS, k)), np.empty(_ROWS)
+    gram, part, root, right = np.empty((k, k)), np.empty((k, k)), np.empty((k, k)), np.empty(k)
     for user in range(len(indptr) - 1):
-        rows = items[indptr[user] : indptr[user + 1]]
-        if len(rows) == 0:
+        start, stop = indptr[user], indptr[user + 1]
+        if start == stop:
             continue
-        own = columns[rows]
-        inverse = np.linalg.inv(own.T @ own + ridge * np.eye(k))
-        people = inverse @ (own.T @ residuals[indptr[user] : indptr[user + 1]])
-        spanned = own @ inverse
-        for at in range(len(rows)):
-            held = 0.0
-            found = 0.0
-            for a in range(k):
-                held += spanned[at, a] * own[at, a]
-                found += own[at, a] * people[a]
-            error = (residuals[indptr[user] + at] - found) / max(1 - held, 1e-6)
-            out[user] += error * error
+        gram[:] = 0.0
+        np.fill_diagonal(gram, ridge)
+        right[:] = 0.0
+        for first in range(start, stop, _ROWS):
+            many = min(_ROWS, stop - first)
+            for at in range(many):
+                row, residual = columns[items[first + at]], residuals[first + at]
+                for a in range(k):
+                    own[at, a] = row[a]
+                    right[a] += row[a] * residual
+            np.dot(own[:many].T, own[:many], part)
+            gram += part
+        inverse_root(gram, root)
+        people = root @ (root.T @ right)
+        for first in range(start, stop, _ROWS):
+            many = min(_ROWS, stop - first)
+            if stop - start > _ROWS:
+                for at in range(many):
+                    own[at] = columns[items[first + at]]
+            np.dot(own[:many], root, spanned[:many])
+            np.dot(own[:many], people, found[:many])
+            for at in range(many):
+                held = 0.0
+                for a in range(k):
+                    held += spanned[at, a] * spanned[at, a]
+                error = (residuals[first + at] - found[at]) / max(1 - held, 1e-6)
+                out[user] += error * error
     return out

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from epicrec.data import Ratings, Scale
+from epicrec.engine import summed
 from epicrec.models.covariance.kernel import pair_sums
 
 Integers = npt.NDArray[np.int64]
@@ -37,8 +38,9 @@ comes after it is left out, so that neither an overflow nor an error tells how m
 
 def in_steps(values: npt.NDArray[np.floating], scale: Scale) -> npt.NDArray[np.int16]:
     """Ratings in steps from the middle of the scale, rounded toward zero."""
-    steps = (values.astype(np.float64) - scale.middle) * (STEPS / scale.star)
-    return np.clip(np.trunc(steps), -2 * STEPS, 2 * STEPS).astype(np.int16)
+    found = np.empty(len(values), np.int16)
+    _in_steps(values, scale.middle, STEPS / scale.star, found)
+    return found
 
 
 def root(square: Fraction | int) -> Fraction:
@@ -98,6 +100,9 @@ class ItemEffects:
 
     def __call__(self, part: Ratings) -> Integers:
         """[sums, counts, users, means], or [counts, users] for histories."""
+        return summed(self._of, part)
+
+    def _of(self, part: Ratings) -> Integers:
         n = part.n_items
         out = np.zeros(2 * n + 2, np.int64)
         values = in_steps(part.values, self.scale) if self.scale else np.zeros(len(part), np.int16)
@@ -169,11 +174,11 @@ class PairSums:
 
     def residuals(self, part: Ratings) -> npt.NDArray[np.int8]:
         """The vectors v of all users, beside each other."""
-        levels = self.levels[part.items]
         if self.scale is None:
-            return np.clip(levels, 1, STEPS).astype(np.int8)
-        residuals = in_steps(part.values, self.scale) - levels
-        return np.asarray(np.clip(residuals, -STEPS, STEPS), np.int8)
+            return np.clip(self.levels, 1, STEPS).astype(np.int8)[part.items]
+        found = np.empty(len(part), np.int8)
+        _residuals(in_steps(part.values, self.scale), part.items, self.levels, found)
+        return found
 
     def __call__(self, part: Ratings) -> Integers:
         residuals = self.residuals(part)
@@ -185,6 +190,26 @@ class PairSums:
         if self.scale:
             out[-1] = square
         return out
+
+
+@numba.njit(cache=True, nogil=True)
+def _in_steps(
+    values: npt.NDArray[np.floating], middle: float, star: float, found: npt.NDArray[np.int16]
+) -> None:
+    for at in range(len(values)):
+        steps = np.trunc((np.float64(values[at]) - middle) * star)
+        found[at] = np.int16(min(max(steps, -2.0 * STEPS), 2.0 * STEPS))
+
+
+@numba.njit(cache=True, nogil=True)
+def _residuals(
+    steps: npt.NDArray[np.int16],
+    items: npt.NDArray[np.int32],
+    levels: npt.NDArray[np.int16],
+    found: npt.NDArray[np.int8],
+) -> None:
+    for at in range(len(items)):
+        found[at] = min(max(np.int32(steps[at]) - levels[items[at]], -STEPS), STEPS)
 
 
 @numba.njit(cache=True, nogil=True)
