@@ -24,13 +24,15 @@ are written by a script from what the command found:
 ```sh
 epicrec compare --data films
 epicrec compare --data ml-100k --quick
+epicrec compare --data ml-1m --keep rows     # ended and run again, it goes on
 ```
 
 How to read them:
 
 - **The same ε is not the same promise.** *Unit* and *relation* say what is hidden and against what:
   the value of a rating is less than a rating, and that is less than a person. *Trusted* says who
-  sees what before any noise. Compare like with like first.
+  sees what before any noise. Compare like with like first. In the plots lines are dashed as
+  published and dotted where nothing is promised.
 - The papers' rows are at the ε that their noise is worth by exact composition, where that can be
   computed (McSherry & Mironov); at the ε that they claim elsewhere. D2P as published has the
   settings of its paper, and the ε of its equation (12).
@@ -43,12 +45,30 @@ How to read them:
 
 
 def page() -> str:
-    parts = [HEAD]
-    for data in DATA:
-        path = HERE / f"compare-{data}.json"
-        if path.exists():
-            parts += section(json.loads(path.read_text("utf-8")))
+    found = [json.loads((HERE / f"compare-{data}.json").read_text("utf-8")) for data in DATA]
+    parts = [HEAD, "## Who promises what", "", *promises(found), ""]
+    for one in found:
+        parts += section(one)
     return "\n".join(parts).rstrip() + "\n"
+
+
+def promises(found: list[dict[str, Any]]) -> list[str]:
+    """A row for each method: whose it is, what it hides, on what grounds and who is trusted."""
+    rows = {
+        row["method"]: [
+            row["method"], row["whose"], f"{row['unit']}, {row['relation']}" if row["unit"] else "",
+            row["status"], row["trust"],
+        ]
+        for one in found
+        for table in one["tasks"].values()
+        for row in table["rows"]
+    }  # fmt: skip
+    return piped([["method", "whose", "unit, relation", "status", "trusted"], *rows.values()])
+
+
+def piped(rows: list[list[str]]) -> list[str]:
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def section(found: dict[str, Any]) -> list[str]:
@@ -77,13 +97,12 @@ def pivot(found: dict[str, Any], table: dict[str, Any]) -> list[str]:
     budgets, metric = found["epsilons"], table["metric"]
     rows: dict[str, dict[str, str]] = {}
     for row in table["rows"]:
-        spread = "" if row["spread"] is None else f" ± {row['spread']:.4f}"
+        spread = "" if row["spread"] is None else f"\u00a0±\u00a0{row['spread']:.3f}"
         value = f"{row[metric]:.4f}{spread}"
         one = rows.setdefault(
             row["method"],
             {
-                "method": row["method"], "whose": row["whose"], "unit": row["unit"],
-                "relation": row["relation"], "status": row["status"], "trusted": row["trust"],
+                "method": row["method"], "unit": row["unit"],
                 **{f"ε = {e:g}": "" for e in budgets}, "other ε": "",
             },
         )  # fmt: skip
@@ -92,9 +111,7 @@ def pivot(found: dict[str, Any], table: dict[str, Any]) -> list[str]:
         else:
             own = "no ε" if row["epsilon"] is None else f"ε = {row['epsilon']:.3g}"
             one["other ε"] = f"{value} ({own})"
-    head = [*next(iter(rows.values()))]
-    cells = [head, ["---"] * len(head), *([*row.values()] for row in rows.values())]
-    return [f"| {' | '.join(line)} |" for line in cells]
+    return piped([[*next(iter(rows.values()))], *([*row.values()] for row in rows.values())])
 
 
 def main() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -56,6 +57,15 @@ def write_whole(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
             raise
     except OSError as error:
         raise refused(path, error) from error
+
+
+def slug(text: str) -> str:
+    """Text as a part of a file's name.
+
+    >>> slug("svd, as published: ε = 0.3")
+    'svd-as-published-0.3'
+    """
+    return re.sub("[^a-z0-9.]+", "-", text.lower()).strip("-")
 
 
 def made_once(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,10 @@ from epicrec.errors import InputError
 from epicrec.evaluate import evaluate
 from epicrec.evaluate.compare import Plan, compare, quick_plan, spread
 from epicrec.evaluate.contenders import CONTENDERS, equal_theta
+from epicrec.evaluate.plots import DASHES
 from epicrec.models import make_model
+
+module: Any = importlib.import_module("epicrec.evaluate.compare")
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +123,9 @@ def test_the_command_prints_draws_and_refuses(
     assert "Not here, as it orders items" in text
     assert "add or remove one" in text
     assert "<svg" in plot.read_text()
+    dashes = ",".join(map(str, DASHES["no promise"]))
+    legend = plot.read_text().split('aria-roledescription="legend"')[1]
+    assert f'stroke-dasharray="{dashes}"' in legend
     with pytest.raises(SystemExit) as ended:
         main(
             ["compare", "--data", str(data), "-e", "1", "--seeds", "1", "--task", "lists", "--json"]
@@ -128,6 +136,37 @@ def test_the_command_prints_draws_and_refuses(
         with pytest.raises(SystemExit) as ended:
             main(["compare", "--data", str(data), *wrong])
         assert ended.value.code == 2
+
+
+def test_a_comparison_that_was_ended_goes_on(
+    small: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = tuple(one for one in CONTENDERS if one.name in ("user mean", "private-bias"))
+    monkeypatch.setattr(module, "CONTENDERS", few)
+    made: list[str] = []
+    honest = module._row
+
+    def row(task: Any, contender: Any, *more: Any) -> Any:
+        if ended and made:
+            raise KeyboardInterrupt
+        made.append(contender.name)
+        return honest(task, contender, *more)
+
+    monkeypatch.setattr(module, "_row", row)
+    plan = Plan(epsilons=(2.0,), seeds=1, keep=tmp_path / "rows")
+    ended = True
+    with pytest.raises(KeyboardInterrupt):
+        compare(small, tasks=["ratings"], plan=plan)
+    ended = False
+    found = compare(small, tasks=["ratings"], plan=plan)
+    assert made == ["user mean", "private-bias"]
+    plain = compare(small, tasks=["ratings"], plan=replace(plan, keep=None))
+    for one in (found, plain):
+        for each in one["tasks"]["ratings"]["rows"]:
+            each.pop("seconds")
+    assert found == plain
+    compare(small, tasks=["ratings"], plan=replace(plan, seeds=2))
+    assert len(made) == 6, "other draws are other rows"
 
 
 @pytest.mark.parametrize(

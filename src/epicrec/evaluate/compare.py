@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from epicrec.errors import InputError
 from epicrec.evaluate.contenders import CONTENDERS, TASKS, Contender, Task, check_task, others
 from epicrec.evaluate.protocols import evaluate_rating, evaluate_topn
 from epicrec.evaluate.release_lists import lists_of_releases
-from epicrec.files import made_once
+from epicrec.files import made_once, slug
 from epicrec.models import make_model, model_class
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
@@ -127,8 +126,8 @@ def _kept(plan: Plan, task: Task, data: Dataset, make: partial[dict[str, Any]]) 
         "method": contender.name, "epsilon": epsilon, "delta": plan.delta, "seeds": plan.seeds,
     }  # fmt: skip
     plan.keep.mkdir(parents=True, exist_ok=True)
-    name = "-".join(str(key[part]) for part in ("data", "task", "method", "epsilon"))
-    row = made_once(plan.keep / f"{re.sub('[^a-z0-9.]+', '-', name)}.json", key, make)
+    name = slug("-".join(str(key[part]) for part in ("data", "task", "method", "epsilon")))
+    row = made_once(plan.keep / f"{name}.json", key, make)
     return {name: value for name, value in row.items() if name != "key"}
 
 

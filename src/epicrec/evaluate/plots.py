@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-DASHES = {"sound": [1, 0], "as published": [7, 4], "no privacy": [2, 3]}
+DASHES = {"sound": [1, 0], "as published": [7, 4], "no promise": [2, 3]}
+STROKE = {"symbolType": "stroke", "symbolSize": 700, "labelLimit": 260}
+"""How legends show lines: as they are drawn."""
 NAMES = {"rmse": "RMSE, lower is better", "ndcg": "nDCG@10, higher is better"}
 
 
 def plot_comparison(found: Mapping[str, Any], path: Path) -> None:
-    """For each task the metric over ε, with error bars of one standard deviation; a dotted line for
-    each method without noise."""
+    """For each task the metric over ε, with error bars of one standard deviation; dashed lines for
+    methods as published, dotted ones for those that promise nothing."""
     import altair as alt
 
     panels = [_panel(alt, task, table) for task, table in found["tasks"].items()]
-    chart = alt.hconcat(*panels, title=f"{found['data']}: every method at equal privacy")
-    save(chart.resolve_scale(color="independent", shape="independent"), path)
+    chart = alt.vconcat(*panels, title=f"{found['data']}: every method at equal privacy")
+    save(chart.resolve_scale(color="independent", strokeDash="independent"), path)
 
 
 def _panel(alt: Any, task: str, table: Mapping[str, Any]) -> Any:
@@ -29,21 +31,23 @@ def _panel(alt: Any, task: str, table: Mapping[str, Any]) -> Any:
             "value": row[metric],
             "low": row[metric] - (row["spread"] or 0.0),
             "high": row[metric] + (row["spread"] or 0.0),
-            "kind": _kind(row),
         }
         for row in rows
     ]
+    dashes = {row["method"]: DASHES[_kind(row)] for row in rows}
     noisy = alt.Data(values=[value for value in values if value["epsilon"] is not None])
-    names = [name for name in dict.fromkeys(row["method"] for row in rows)]
+    plain = alt.Data(values=[value for value in values if value["epsilon"] is None])
     y = alt.Y("value:Q", scale=alt.Scale(zero=False), title=NAMES[metric])
-    color = alt.Color("method:N", sort=names, title=None, scale=alt.Scale(scheme="tableau20"))
+    color = alt.Color(
+        "method:N", title=None, scale=alt.Scale(domain=[*dashes], scheme="tableau20"), legend=STROKE
+    )
+    dash = alt.StrokeDash(
+        "method:N", title=None, scale=alt.Scale(domain=[*dashes], range=[*dashes.values()]),
+        legend=STROKE,
+    )  # fmt: skip
     x = alt.X(
         "epsilon:Q", scale=alt.Scale(type="log", nice=False, padding=12),
         title="privacy budget ε (log)",
-    )  # fmt: skip
-    dash = alt.StrokeDash(
-        "kind:N", title=None, scale=alt.Scale(domain=[*DASHES], range=[*DASHES.values()]),
-        legend=alt.Legend(symbolType="stroke", symbolSize=900, symbolStrokeColor="#555"),
     )  # fmt: skip
     lines = (
         alt.Chart(noisy)
@@ -55,14 +59,13 @@ def _panel(alt: Any, task: str, table: Mapping[str, Any]) -> Any:
         .mark_rule()
         .encode(x=x, y=alt.Y("low:Q", title=NAMES[metric]), y2="high:Q", color=color)
     )
-    plain = alt.Data(values=[value for value in values if value["epsilon"] is None])
     rules = alt.Chart(plain).mark_rule(strokeWidth=1.5).encode(y=y, color=color, strokeDash=dash)
-    return (rules + bars + lines).properties(width=420, height=360, title=task)
+    return (rules + bars + lines).properties(width=470, height=340, title=task)
 
 
 def _kind(row: Mapping[str, Any]) -> str:
     if row["epsilon"] is None:
-        return "no privacy"
+        return "no promise"
     return "as published" if "as published" in row["method"] else "sound"
 
 

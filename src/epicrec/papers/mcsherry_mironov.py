@@ -7,6 +7,7 @@ noise is worth by exact composition, so that the recipes can be compared at the 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ TOP = 500
 """Figures 1 and 2 are of so many films, those with most ratings: both of the paper's matrices of
 all 17,770 are more than ordinary machines hold."""
 CROWDS = (1 / 64, 1 / 16, 1 / 4, 1.0)
-NETFLIX_CROWDS = (1 / 128, 1 / 16, 1 / 3, 1.0)
+NETFLIX_CROWDS = (1 / 128, 1 / 16, 1 / 3)
 """Parts of the people in Figure 2; a short run takes the first two of Netflix."""
 DEVIATES = (
     "Where ours departs from the paper: the constants of cleaning and the ridge are fixed and not "
@@ -116,7 +117,7 @@ def _part_epsilon(setting: Setting) -> Found:
     for data in _datasets(setting, 4000):
         train, test = _split(data.ratings, setting.seed)
         budgets = QUICK_EPSILONS if setting.quick else EPSILONS
-        rows += epsilon_rows(data.name, train, test, budgets, setting.seed)
+        rows += epsilon_rows(data.name, train, test, budgets, setting)
     points = [
         {"panel": row["data"], "x": row["epsilon"], "line": row["recipe"], "y": row["rmse"]}
         for row in rows
@@ -145,18 +146,22 @@ def theta_rows(
     """The four curves of Figure 1 and, at the same exact ε, the default; one row for each θ."""
     rows: Rows = []
     delta, alone = DELTA.get(name, 1e-5), _rmse(own_means(train, test), test)
-    for theta in thetas:
+
+    def made(theta: float) -> dict[str, Any]:
         row: dict[str, Any] = {"data": name, "people": train.n_users, "theta": theta}
         for recipe, (model_type, cleaned) in RECIPES.items():
-            report(f"Figure 1 on {name}", len(rows), len(thetas))
             model = model_type(
                 as_published=True, cleaned=cleaned, theta=theta, delta=delta, seed=setting.seed
             ).fit(train)
             row[recipe] = _error(model, train, test)
         row["epsilon"] = model.guarantee.epsilon
         own = CovarianceSVD(epsilon=model.guarantee.epsilon, delta=delta, seed=setting.seed)
-        row |= {"default": _error(own.fit(train), train, test), "the user's own mean": alone}
-        rows.append(row)
+        row["default"] = _error(own.fit(train), train, test)
+        return row | {"the user's own mean": alone}
+
+    for theta in thetas:
+        report(f"Figure 1 on {name}", len(rows), len(thetas))
+        rows.append(setting.once(f"theta {name} {theta:g}", partial(made, theta)))
     return rows
 
 
@@ -164,8 +169,8 @@ def growth_rows(name: str, ratings: Ratings, crowds: tuple[float, ...], setting:
     """Figure 2: the loss of cleaned kNN at θ = 0.15 against the same without noise, and that of the
     default at the same exact ε, for a part of the people."""
     rows: Rows = []
-    for done, part in enumerate(crowds):
-        report(f"Figure 2 on {name}", done, len(crowds))
+
+    def made(part: float) -> dict[str, Any]:
         some = _top(ratings, part, setting.seed)
         train, test = _split(some, setting.seed)
         row: dict[str, Any] = {"data": name, "people": some.n_users, "ratings": len(some)}
@@ -178,7 +183,11 @@ def growth_rows(name: str, ratings: Ratings, crowds: tuple[float, ...], setting:
         row |= {"as published": errors[0], "without noise": errors[1], "default": errors[2]}
         row["loss, as published"] = 100 * (errors[0] / errors[1] - 1)
         row["loss, default"] = 100 * (errors[2] / errors[3] - 1)
-        rows.append(row | {"the user's own mean": _rmse(own_means(train, test), test)})
+        return row | {"the user's own mean": _rmse(own_means(train, test), test)}
+
+    for part in crowds:
+        report(f"Figure 2 on {name}", len(rows), len(crowds))
+        rows.append(setting.once(f"growth {name} {part:.4f}", partial(made, part)))
     return rows
 
 
@@ -191,42 +200,43 @@ def _rmse(scores: Any, test: Ratings) -> float:
 
 
 def epsilon_rows(
-    name: str, train: Ratings, test: Ratings, epsilons: tuple[float, ...], seed: int
-) -> list[dict[str, Any]]:
+    name: str, train: Ratings, test: Ratings, epsilons: tuple[float, ...], setting: Setting
+) -> Rows:
     """One row for each recipe, unit and budget."""
-    delta = DELTA.get(name, 1e-5)
-    settings: list[tuple[str, type[CovarianceSVD], dict[str, Any]]] = [
-        ("default, svd", CovarianceSVD, {"unit": "rating"}),
-        ("default, svd, whole users", CovarianceSVD, {"unit": "user"}),
-    ]
+    delta, seed = DELTA.get(name, 1e-5), setting.seed
+    recipes: dict[str, tuple[type[CovarianceSVD], dict[str, Any]]] = {
+        "default, svd": (CovarianceSVD, {"unit": "rating"}),
+        "default, svd, whole users": (CovarianceSVD, {"unit": "user"}),
+    }
     if name != "netflix":  # both matrices whole, in 64 bits, are too much for ordinary machines
-        settings += [
-            ("default, knn", CovarianceKNN, {"unit": "rating"}),
-            ("as published, svd", CovarianceSVD, {"unit": "rating", "as_published": True}),
-        ]
-    rows = []
-    for at, (recipe, model_type, chosen) in enumerate(settings):
-        for epsilon in (*epsilons, None):
-            if epsilon is None and "whole users" in recipe:
-                continue  # without noise the unit makes no difference
-            model = model_type(epsilon=epsilon, delta=delta, seed=seed, **chosen).fit(train)
-            scores = model.predict(test, histories=train)["score"].to_numpy()
-            rows.append(
-                {
-                    "data": name,
-                    "recipe": recipe,
-                    "asked": epsilon,
-                    "epsilon": model.guarantee.to_dict()["epsilon"],
-                    "delta": model.guarantee.delta,
-                    "rmse": round(rating_metrics(scores, test.values)["rmse"], 4),
-                }
-            )
-        report(f"recipes on {name}", at + 1, len(settings))
-    means = own_means(train, test)
-    error = float(np.sqrt(np.mean((means - test.values) ** 2)))
-    rows.append({"data": name, "recipe": "the user's own mean", "asked": None} | {"epsilon": None})
-    rows[-1] |= {"delta": 0.0, "rmse": round(error, 4)}
-    return rows
+        recipes["default, knn"] = (CovarianceKNN, {"unit": "rating"})
+        published = {"unit": "rating", "as_published": True}
+        recipes["as published, svd"] = (CovarianceSVD, published)
+
+    def made(recipe: str, epsilon: float | None) -> dict[str, Any]:
+        model_type, chosen = recipes[recipe]
+        model = model_type(epsilon=epsilon, delta=delta, seed=seed, **chosen).fit(train)
+        return {
+            "data": name, "recipe": recipe, "asked": epsilon,
+            "epsilon": model.guarantee.to_dict()["epsilon"], "delta": model.guarantee.delta,
+            "rmse": _error(model, train, test),
+        }  # fmt: skip
+
+    rows: Rows = []
+    runs = [
+        (recipe, epsilon)
+        for recipe in recipes
+        for epsilon in (*epsilons, None)
+        if epsilon is not None or "whole users" not in recipe  # the unit makes no difference there
+    ]
+    for recipe, epsilon in runs:
+        report(f"recipes on {name}", len(rows), len(runs))
+        rows.append(
+            setting.once(f"epsilon {name} {recipe} {epsilon}", partial(made, recipe, epsilon))
+        )
+    alone = _rmse(own_means(train, test), test)
+    row = {"data": name, "recipe": "the user's own mean", "asked": None, "epsilon": None}
+    return [*rows, row | {"delta": 0.0, "rmse": alone}]
 
 
 def own_means(train: Ratings, test: Ratings) -> np.ndarray[Any, np.dtype[np.float64]]:

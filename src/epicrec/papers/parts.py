@@ -12,7 +12,7 @@ from typing import Any
 from epicrec._version import __version__
 from epicrec.data import EMBEDDED, Dataset, Ratings, available, load_dataset
 from epicrec.data.simulate import simulate_table
-from epicrec.files import made_once
+from epicrec.files import made_once, slug
 from epicrec.progress import report
 
 Rows = list[dict[str, Any]]
@@ -25,6 +25,22 @@ class Setting:
     folder: Path
     quick: bool = False
     seed: int = 0
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What decides whether something that was made before is what would be made now."""
+        return {
+            "version": __version__, "quick": self.quick, "seed": self.seed,
+            "data": sorted(available()),
+        }  # fmt: skip
+
+    def once(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """A row that takes long, made now or kept from a run that was ended before its part was
+        finished."""
+        rows = self.folder / "parts" / "rows"
+        rows.mkdir(parents=True, exist_ok=True)
+        found = made_once(rows / f"{slug(name)}.json", self.key, make)
+        return {name: value for name, value in found.items() if name != "key"}
 
 
 @dataclass(frozen=True)
@@ -75,14 +91,12 @@ def make_parts(papers: Sequence[Paper], setting: Setting) -> Iterator[dict[str, 
     """
     kept = setting.folder / "parts"
     kept.mkdir(parents=True, exist_ok=True)
-    key = {
-        "version": __version__, "quick": setting.quick, "seed": setting.seed,
-        "data": sorted(available()),
-    }  # fmt: skip
     wanted = [(paper, part) for paper in papers for part in paper.parts]
     for done, (paper, part) in enumerate(wanted):
         report("figures and tables", done, len(wanted))
-        yield made_once(kept / f"{part.name}.json", key, partial(_made, paper, part, setting))
+        yield made_once(
+            kept / f"{part.name}.json", setting.key, partial(_made, paper, part, setting)
+        )
     report("figures and tables", len(wanted), len(wanted))
 
 

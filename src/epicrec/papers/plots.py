@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from epicrec.evaluate.plots import save
+from epicrec.evaluate.plots import STROKE, save
 
 
 def curves(
@@ -29,7 +29,7 @@ def curves(
 
     kinds = ["log" if axis in log else "linear" for axis in "xy"]
     panels = list(dict.fromkeys(point["panel"] for point in points))
-    lines = list(dict.fromkeys(point["line"] for point in points))
+    scale = alt.Scale(domain=list(dict.fromkeys(point["line"] for point in points)))
     charts = []
     for panel in panels:
         own = alt.Data(values=[point for point in points if point["panel"] == panel])
@@ -37,12 +37,15 @@ def curves(
             alt.Chart(own)
             .mark_line(point=True)
             .encode(
-                x=alt.X("x:Q", scale=alt.Scale(type=kinds[0], nice=False), title=titles[0]),
+                x=alt.X(
+                    "x:Q", scale=alt.Scale(type=kinds[0], nice=False), title=titles[0],
+                    axis=alt.Axis(format="~g"),
+                ),
                 y=alt.Y("y:Q", scale=alt.Scale(type=kinds[1], zero=False), title=titles[1]),
-                color=alt.Color("line:N", sort=lines, title=None, scale=alt.Scale(domain=lines)),
-                strokeDash=alt.StrokeDash("line:N", sort=lines, legend=None),
+                color=alt.Color("line:N", title=None, scale=scale, legend=STROKE),
+                strokeDash=alt.StrokeDash("line:N", title=None, scale=scale, legend=STROKE),
             )
-        )
+        )  # fmt: skip
         shaded = [band for band in bands if band["panel"] == panel]
         if shaded:
             band = alt.Chart(alt.Data(values=shaded)).mark_rect(opacity=0.15)
