@@ -33,8 +33,8 @@ from epicrec.server.store.rounds import SqlStore
 from ports import held_port
 from server.conftest import PATIENCE, wait_for
 
-TASK, DEVICES = "common-model", 3
-HISTORIES = [["heat-1995"], ["alien-1979", "up-2009"], []]
+TASK, DEVICES = "common-model", 2
+HISTORIES = [["alien-1979", "up-2009"], []]
 ROLES = ("leader", "helper")
 HERE = Path(__file__).parent
 

@@ -101,7 +101,7 @@ def noise_table() -> Rows:
     ]
     for e, theirs in zip(NOISE_EPSILONS, PAPER_SSE, strict=True):
         own = [row["noise"] for row in rows if row["epsilon"] == round(e, 4)]
-        sse = sum(noise**2 for noise in own)
+        sse = math.fsum(noise**2 for noise in own)
         rows.append({"r": "SSE", "epsilon": round(e, 4), "noise": sse, "paper": theirs})
     return rows
 
