@@ -33,17 +33,17 @@ def test_a_full_disk_is_said(serving: Running) -> None:
     assert put(user, FILMS[:1])[0] == 200
     engine = serving.service.database.engine
 
-    def fill(connection: object, *_: object) -> None:
-        connection.execute("PRAGMA max_page_count = 1").close()  # type: ignore[attr-defined]
+    def room(pages: int) -> Callable[..., None]:
+        return lambda db, *_: db.execute(f"PRAGMA max_page_count = {pages}").close()
 
-    event.listen(engine, "connect", fill)
-    engine.dispose()
+    full, free = room(1), room(2**30)
+    event.listen(engine, "checkout", full)
     found = [put(user, [film], comment="x" * 1000) for film in FILMS[1:] for _ in range(3)]
     assert {status for status, _ in found} == {503}
     assert [text for _, text in found if "disk is full" not in text] == []
     assert kept(user) == 1
-    event.remove(engine, "connect", fill)
-    engine.dispose()
+    event.remove(engine, "checkout", full)
+    event.listen(engine, "checkout", free)
     assert put(user, FILMS[1:])[0] == 200
     assert kept(user) == 3
 
