@@ -4,15 +4,16 @@
     python benchmarks/peers.py ml-100k --with ../env/bin/python
 
 Each peer runs in a process of its own, so that import and memory are its own; the same ratings and
-the same threads for all. `implicit` is here wherever the tests are; LensKit and Surprise pull much
-with them and belong into environments of their own, whose interpreters `--with` names. A line is
-one peer: seconds (the best of three), megabytes at the peak, and how many times ours that is.
+one thread for all. `implicit` is here wherever the tests are; LensKit and Surprise pull much with
+them and belong into environments of their own, whose interpreters `--with` names. A line is one
+peer: processor seconds (the best of three), megabytes at the peak, and how many times ours that is.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,23 +24,25 @@ import numpy as np
 
 from epicrec.data import load_dataset
 
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 TIMED = """
-import json, resource, sys, time
-began = time.perf_counter()
+import json, sys, time
+began = time.process_time()
 {imports}
-found = {{"import": time.perf_counter() - began}}
+found = {{"import": time.process_time() - began}}
 import numpy as np
 users, items, values = (np.load(sys.argv[1])[name] for name in ("users", "items", "values"))
 def best(work):
     work()
     times = []
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.process_time()
         work()
-        times.append(time.perf_counter() - began)
+        times.append(time.process_time() - began)
     return min(times)
 {work}
-found["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+status = open("/proc/self/status").read()  # of this program alone, not of who started it
+found["megabytes"] = int(status.split("VmHWM:")[1].split()[0]) / 1024
 print(json.dumps(found))
 """
 PEERS = {
@@ -96,8 +99,9 @@ def measured(peer: str, python: str, table: Path) -> dict[str, Any] | None:
     imports, work = PEERS[peer]
     script = TIMED.format(imports=imports, work=work)
     done = subprocess.run(
-        [python, "-W", "ignore", "-c", script, str(table)], capture_output=True, text=True
-    )
+        [python, "-W", "ignore", "-c", script, str(table)], capture_output=True, text=True,
+        env=os.environ | dict.fromkeys(ONE_THREAD, "1"),
+    )  # fmt: skip
     if "ModuleNotFoundError" in done.stderr:
         return None
     if done.returncode:

@@ -31,8 +31,8 @@ How to read them:
 
 - **The same ε is not the same promise.** *Unit* and *relation* say what is hidden and against what:
   the value of a rating is less than a rating, and that is less than a person. *Trusted* says who
-  sees what before any noise. Compare like with like first. In the plots lines are dashed as
-  published and dotted where nothing is promised.
+  sees what before any noise ([who promises what](#who-promises-what)). Compare like with like
+  first. In the plots lines are dashed as published and dotted where nothing is promised.
 - The papers' rows are at the ε that their noise is worth by exact composition, where that can be
   computed (McSherry & Mironov); at the ε that they claim elsewhere. D2P as published has the
   settings of its paper, and the ε of its equation (12).
@@ -46,9 +46,10 @@ How to read them:
 
 def page() -> str:
     found = [json.loads((HERE / f"compare-{data}.json").read_text("utf-8")) for data in DATA]
-    parts = [HEAD, "## Who promises what", "", *promises(found), ""]
+    parts = [HEAD]
     for one in found:
         parts += section(one)
+    parts += ["## Who promises what", "", *promises(found)]
     return "\n".join(parts).rstrip() + "\n"
 
 
