@@ -7,9 +7,12 @@ every step are reached whatever the speed of the machine.
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -24,7 +27,7 @@ ENVIRONMENT = os.environ | {
     )
 }
 """For processes that import this."""
-NEVER = "never"
+NEVER, LIVES = "never", "lives"
 
 
 def kill_at(moment: str, say: Callable[[str], object] = lambda _: None) -> None:
@@ -83,9 +86,70 @@ def _hook(step: Callable[[str], None]) -> None:
     httpx.HTTPTransport.handle_request = asking  # type: ignore[method-assign]
 
 
-if __name__ == "__main__":  # python killing.py MOMENT and what `epicrec` takes
-    moment = sys.argv.pop(1)
+class Lives:
+    """A program that is started once and lives again and again: each life is a fork of a process
+    that has imported all it needs, so that a hundred cost little more than what they do."""
+
+    def __init__(self, *needs: str) -> None:
+        self._parent = subprocess.Popen(
+            [sys.executable, __file__, LIVES, *needs], env=ENVIRONMENT, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            start_new_session=True,
+        )  # fmt: skip
+
+    def begin(self, moment: str, *arguments: str) -> str:
+        """What a life that dies at this moment says first: it is ready, or dead already."""
+        assert self._parent.stdin is not None
+        self._parent.stdin.write(json.dumps([moment, *arguments]) + "\n")
+        self._parent.stdin.flush()
+        self._last = self._said("open http", "killed at")
+        return self._last
+
+    def end(self) -> int:
+        """How the life ended, when it does."""
+        assert self._parent.stdout is not None
+        status = int(self._parent.stdout.readline())
+        if status < 0 and "killed at" not in self._last:
+            self._said("killed at")
+        return status
+
+    def _said(self, *words: str) -> str:
+        """The next line with some of these words; nothing where all is over."""
+        assert self._parent.stderr is not None
+        for line in self._parent.stderr:
+            if any(word in line for word in words):
+                return line
+        return ""
+
+    def close(self) -> None:
+        os.killpg(self._parent.pid, signal.SIGKILL)
+        self._parent.communicate()
+
+
+def _live(moment: str, *arguments: str) -> None:
+    """One life of `epicrec`; it says at which step it dies."""
     kill_at(moment, lambda what: print(f"killed at {what}", file=sys.stderr, flush=True))
     from epicrec.cli import main
 
+    sys.argv[1:] = arguments
     main()
+
+
+def _give_lives(*needs: str) -> None:
+    """Every line of the input is a life; its end is told."""
+    for module in needs:
+        importlib.import_module(module)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            _live(*json.loads(line))
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":  # python killing.py MOMENT and what `epicrec` takes
+    given = sys.argv[1:]
+    if given[0] == LIVES:
+        _give_lives(*given[1:])
+    else:
+        _live(*given)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -20,13 +18,13 @@ import pytest
 import killing
 from client.conftest import PATIENCE, Served, shown_payload
 from epicrec.client.device import Device
+from epicrec.client.main import catalogue_of
 from epicrec.client.store import PLAIN
+from epicrec.client.uploads import UPLOADS
 from epicrec.data import Catalogue
 from epicrec.server.store import releases
 
-MOMENTS = (
-    "20", "COMMIT 1", "write 1", "answer 2", "COMMIT 9", "request 4", "answer 9", "fsync 4",
-)  # fmt: skip
+MOMENTS = ("20", "write 1", "answer 2", "COMMIT 9", "fsync 4", "answer 9")
 FILMS = 5
 """How many are imported at once."""
 
@@ -36,8 +34,8 @@ Rows = tuple[tuple[str, str, float], ...]
 class Person:
     """Imports, previews and sends as a browser would, and notes what the pages acknowledged."""
 
-    def __init__(self, films: Catalogue) -> None:
-        self.films = films
+    def __init__(self, films: Catalogue, *, lists: bool = False) -> None:
+        self.films, self.lists = films, lists
         self.next = 0
         self.draft: tuple[str, set[str]] | None = None
         self.kept: set[str] = set()
@@ -45,6 +43,12 @@ class Person:
         self.shown: dict[str, bytes] = {}
         self.presses: Counter[str] = Counter()
         self.sent: set[str] = set()
+        self.last = len(films) - 1
+        self.stars: dict[str, float] = {}
+        self.later: set[str] = set()
+        self.unwanted: set[str] = set()
+        self.limit = 4.0
+        self.listed: set[str] = set()
 
     def use(self, address: str) -> None:
         """Until the program is gone."""
@@ -65,6 +69,9 @@ class Person:
             while True:
                 self.send_what_waits(http)
                 self.bring_films(http)
+                self.say_what_they_think(http)
+                if self.lists:
+                    self.add_a_list(http)
                 assert self.post(http, "/preview/draw") == "/preview"
                 self.drawn = True
 
@@ -93,9 +100,32 @@ class Person:
             self.draft = review, {str(self.films.item_ids[j]) for j in chosen}
         review, items = self.draft
         assert http.get(review).status_code == 200
-        assert self.post(http, f"{review}/keep") == "/history"
+        assert self.post(http, f"{review}/keep") in ("/for-you", "/history")
         self.kept |= items
         self.draft = None
+
+    def say_what_they_think(self, http: httpx.Client) -> None:
+        """Of films from the end of the list, each of them once; and another limit."""
+        rated, later, unwanted = (
+            str(self.films.item_ids[self.last - k]) for k in range(3)
+        )  # fmt: skip
+        self.last -= 3
+        stars = 1 + self.last % 5
+        self.post(http, "/film", data={"item_id": rated, "act": "stars", "stars": str(stars)})
+        self.stars[rated] = stars
+        self.kept.add(rated)
+        self.post(http, "/film", data={"item_id": later, "act": "later"})
+        self.later.add(later)
+        self.post(http, "/film", data={"item_id": unwanted, "act": "no"})
+        self.unwanted.add(unwanted)
+        assert self.post(http, "/privacy", data={"limit": f"{self.limit + 0.5}"}) == "/privacy"
+        self.limit += 0.5
+
+    def add_a_list(self, http: httpx.Client) -> None:
+        title = f"Nobody Knows Number {len(self.listed)}"
+        text = f"item_id,title,genres,year\n1,{title},Drama,2001\n".encode()
+        assert self.post(http, "/data/catalogue", files={"list": ("l.csv", text)}) == "/data"
+        self.listed.add(title)
 
     def post(self, http: httpx.Client, path: str, **form: Any) -> str:
         """Where the page leads to; that it leads on is the acknowledgement."""
@@ -103,7 +133,7 @@ class Person:
         while "<progress" in answer.text:  # it goes on in the background
             answer = http.get(answer.text.partition('data-live="')[2].partition('"')[0])
         assert answer.status_code == 303, answer.text
-        return str(answer.headers["location"])
+        return str(answer.headers["location"]).partition("?")[0]
 
 
 def nameless(payload: bytes) -> bytes:
@@ -111,20 +141,13 @@ def nameless(payload: bytes) -> bytes:
     return re.sub(rb'"UserId":"\w*"', b'"UserId":""', payload)
 
 
-def live(command: list[str], person: Person) -> None:
+def live(lives: killing.Lives, moment: str, program: list[str], person: Person) -> None:
     """One life of the program, until it reaches the step at which it dies."""
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env=killing.ENVIRONMENT
-    ) as client:
-        assert client.stderr is not None
-        try:
-            said = client.stderr.readline()
-            if "open http" in said:  # else it died before it was ready
-                with suppress(httpx.TransportError):
-                    person.use(said.split()[-1])
-            assert client.wait(PATIENCE) == -signal.SIGKILL, "it ended by itself"
-        finally:
-            client.kill()
+    said = lives.begin(moment, *program)
+    if "open http" in said:  # else it died before it was ready
+        with suppress(httpx.TransportError):
+            person.use(said.split()[-1])
+    assert lives.end() == -signal.SIGKILL, "it ended by itself"
 
 
 def due(folder: Path) -> set[str]:
@@ -138,12 +161,13 @@ def due(folder: Path) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "moments",
+    ("moments", "catalogue"),
     [
-        MOMENTS,
-        pytest.param([str(k) for k in range(1, 900, 6)], marks=pytest.mark.soak),
+        (MOMENTS, "films"),
+        pytest.param([str(k) for k in range(1, 900, 6)], "films", marks=pytest.mark.soak),
+        pytest.param([str(k) for k in range(5, 1500, 30)], "titles", marks=pytest.mark.soak),
     ],
-    ids=["some steps", "every sixth step"],
+    ids=["some steps", "every sixth step", "fifty steps with lists"],
 )
 def test_killed_while_the_pages_are_used(
     tmp_path: Path,
@@ -151,6 +175,7 @@ def test_killed_while_the_pages_are_used(
     served: Served,
     monkeypatch: pytest.MonkeyPatch,
     moments: Sequence[str],
+    catalogue: str,
 ) -> None:
     folder, put = tmp_path / "client", releases.put
     arrived: list[tuple[Rows, set[str]]] = []
@@ -162,13 +187,20 @@ def test_killed_while_the_pages_are_used(
 
     monkeypatch.setattr(releases, "put", note)
     program = ["client", "--folder", str(folder), "--server", served.url, "--port", "0"]
-    program += ["--catalogue", "films"]
-    person = Person(films)
-    for moment in moments:
-        live([sys.executable, killing.__file__, moment, *program], person)
-    assert len(person.sent) > 2, "the kills left room for some releases"
+    program += ["--catalogue", catalogue]
+    person = Person(films, lists=catalogue == "titles")
+    with closing(killing.Lives("epicrec.client.app", "epicrec.client.device")) as lives:
+        for moment in moments:
+            live(lives, moment, program, person)
+    assert len(person.sent) > 1, "the kills left room for some releases"
 
-    device = Device(folder, films, server=served.url)
+    device = Device(folder, catalogue_of(folder, catalogue), server=served.url)
+    assert person.listed <= set(device.catalogue.titles.tolist()), "no list is lost"
+    assert not (folder / UPLOADS).exists(), "and nothing lies about"
+    assert person.stars.items() <= device.history.ratings().items()
+    assert person.later <= set(device.shelf.watchlist())
+    assert person.unwanted <= set(device.shelf.unwanted())
+    assert device.ledger.limit_epsilon >= person.limit
     stored = {one.id: one for one in device.releases.all()}
     assert person.kept <= set(device.history.items()), "nothing kept is lost"
     kept = {one.id: nameless(one.payload) for one in stored.values()}
