@@ -44,14 +44,36 @@ class ForYou:
     """The common model, where the rows were made with it."""
 
 
+@dataclass(frozen=True)
+class _Heard:
+    """What counts of a history, and where it stands in the catalogue."""
+
+    items: list[str]
+    ratings: dict[str, float]
+    speak: list[str]
+    """Those that speak for others, the best liked first."""
+    watched: Integers
+    liked: Integers
+    loved: Integers
+
+    @classmethod
+    def of(cls, catalogue: Catalogue, heard: list[tuple[str, float | None]]) -> _Heard:
+        items = sorted(item for item, _ in heard)
+        ratings = {item: stars for item, stars in heard if stars is not None}
+        best_first = sorted((item for item, _ in heard), key=lambda item: -ratings.get(item, 0))
+        speak = well_liked(best_first, ratings)
+        loved = [item for item in speak if ratings.get(item, 0) >= HIGH]
+        return cls(
+            items, ratings, speak, *(positions(catalogue, some) for some in (items, speak, loved))
+        )
+
+
 @dataclass
 class _Ranked:
     """All films by how well they suit a person."""
 
     scores: Floats
-    watched: Integers
-    liked: Integers
-    loved: Integers
+    heard: _Heard
     model: Recommender | None
     info: wire.ModelInfo | None
     common: Common | None = None
@@ -67,6 +89,7 @@ class Shelf:
     ) -> None:  # fmt: skip
         self._store, self._catalogue, self._history = store, catalogue, history
         self._accounts, self._published, self._finished = accounts, published, finished
+        self._heard: tuple[int, _Heard] | None = None
         self._kept: dict[bool, tuple[tuple[Any, ...], _Ranked]] = {}
         self._ranking = threading.Lock()  # the same rows are not ranked twice at a time
 
@@ -89,11 +112,17 @@ class Shelf:
         if n not in found.rows:
             unwanted = positions(self._catalogue, self.unwanted())
             found.rows[n] = Rows(
-                self._catalogue, found.scores, found.watched, found.liked, found.loved, unwanted,
-                found.model, n,
+                self._catalogue, found.scores, found.heard.watched, found.heard.liked,
+                found.heard.loved, unwanted, found.model, n,
             ).all()  # fmt: skip
         problem = self._published.problem if self._accounts.current is not None else ""
         return ForYou(found.rows[n], found.model is not None, found.info, problem, found.common)
+
+    def first(self, *, compare: bool = False, n: int = 12) -> list[str]:
+        """The films of the first row."""
+        found, unwanted = self._ranked(compare), positions(self._catalogue, self.unwanted())
+        hidden = np.concatenate([found.heard.watched, unwanted])
+        return [str(self._catalogue.item_ids[k]) for k in best(found.scores, hidden, n)]
 
     @property
     def has_model(self) -> bool:
@@ -109,7 +138,8 @@ class Shelf:
         """The films of the history that speak most for this one."""
         found = self._ranked(False)
         at = positions(self._catalogue, [item_id])
-        told = reasons(self._catalogue, found.liked[found.liked != at], at, found.model)
+        liked = found.heard.liked
+        told = reasons(self._catalogue, liked[liked != at], at, found.model)
         return told[int(at[0])]
 
     def similar(self, item_id: str, n: int = 12) -> list[str]:
@@ -127,7 +157,7 @@ class Shelf:
 
     def forget(self) -> None:
         """Drop what was kept."""
-        self._kept = {}
+        self._heard, self._kept = None, {}
 
     def _ranked(self, compare: bool) -> _Ranked:
         key = (self._store.changes, self._published.ask_again, self._finished.rounds)
@@ -138,29 +168,28 @@ class Shelf:
 
     def _rank(self, compare: bool) -> _Ranked:
         """By the common model where there is one, else by the published one, else without."""
-        heard = self._history.heard()
-        items = sorted(item for item, _ in heard)
-        ratings = {item: stars for item, stars in heard if stars is not None}
-        best_first = sorted((item for item, _ in heard), key=lambda item: -ratings.get(item, 0))
-        speak = well_liked(best_first, ratings)
-        found = _Ranked(
-            np.zeros(0), positions(self._catalogue, items), positions(self._catalogue, speak),
-            positions(self._catalogue, [item for item in speak if ratings.get(item, 0) >= HIGH]),
-            None, None,
-        )  # fmt: skip
+        heard = self._told()
+        found = _Ranked(np.zeros(0), heard, None, None)
         common = None if compare else self._finished.model()
         kept = None if compare else self._published.model()
         found.info = kept[1] if kept else None
         there: list[tuple[Recommender, Common | None]] = [(kept[0], None)] if kept else []
         for model, own in [(common.model, common), *there] if common else there:
-            if not speak or not knows_taste(model):
+            if not heard.speak or not knows_taste(model):
                 continue
-            said = items if model.feedback == "explicit" else speak
-            scores = model_scores(model, self._catalogue, said, ratings)
+            said = heard.items if model.feedback == "explicit" else heard.speak
+            scores = model_scores(model, self._catalogue, said, heard.ratings)
             if np.isfinite(scores).any():
                 return replace(found, scores=scores, model=model, common=own)
-        scores = blended_scores(self._catalogue, speak, self._published.listed)
+        scores = blended_scores(self._catalogue, heard.speak, self._published.listed)
         return replace(found, scores=scores)
+
+    def _told(self) -> _Heard:
+        """The history as rankings need it, read once after a change."""
+        changes = self._store.changes
+        if self._heard is None or self._heard[0] != changes:
+            self._heard = (changes, _Heard.of(self._catalogue, self._history.heard()))
+        return self._heard[1]
 
     def _listed(self, table: str) -> list[str]:
         with self._store.reading() as db:

@@ -50,11 +50,9 @@ def _now(device: Device) -> str:
 
 def _measured(device: Device) -> tuple[int | None, int]:
     """How many of the first films are others with what the server publishes than without."""
-    found = device.shelf.rows()
-    if not found.with_model:
+    if not device.shelf.has_model:
         return None, 0
-    first = [card.item_id for card in found.rows[0].cards]
-    without = {card.item_id for card in device.shelf.rows(compare=True).rows[0].cards}
+    first, without = device.shelf.first(), set(device.shelf.first(compare=True))
     return len([item for item in first if item not in without]), len(first)
 
 
