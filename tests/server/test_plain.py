@@ -11,7 +11,7 @@ from sqlalchemy import event
 
 from epicrec.server.known import Callers
 from epicrec.server.store import people
-from epicrec.server.store.database import UNAVAILABLE, Database
+from epicrec.server.store.database import UNAVAILABLE, BusyError, Database
 from epicrec.server.training.lists import Lists
 from server.conftest import Running, running
 
@@ -106,4 +106,28 @@ def test_a_database_that_is_gone_is_no_wrong_key(tmp_path: Path) -> None:
         return await asyncio.gather(*asked, return_exceptions=True)
 
     assert [isinstance(one, UNAVAILABLE) for one in asyncio.run(ask())] == [True] * 3
+    database.stop()
+
+
+def test_whoever_gives_up_leaves_nobody_with_a_wrong_key(tmp_path: Path) -> None:
+    """The one whose request asks for all may go away; the others are to ask again."""
+    database = Database(f"sqlite:///{tmp_path / 'store.sqlite'}")
+
+    async def ask() -> list[object]:
+        callers = Callers(database, lambda noting: noting.close())
+        asking: asyncio.Queue[None] = asyncio.Queue()
+
+        async def never(*_: object) -> None:
+            asking.put_nowait(None)
+            await asyncio.Event().wait()
+
+        database.look_up = never  # type: ignore[assignment,method-assign]
+        tasks = [asyncio.create_task(callers.whose(bytes([k]))) for k in range(3)]
+        for alone_or_for_both in tasks[:2]:
+            await asking.get()
+            alone_or_for_both.cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    *_, other = asyncio.run(ask())
+    assert isinstance(other, BusyError)
     database.stop()

@@ -11,7 +11,7 @@ from typing import Any
 
 from epicrec.server.settings import Settings
 from epicrec.server.store import people
-from epicrec.server.store.database import Database
+from epicrec.server.store.database import BusyError, Database
 from epicrec.server.store.people import Known
 
 _MOST_KEYS = 200_000
@@ -23,7 +23,7 @@ class _Batch:
 
     digests: list[bytes] = field(default_factory=list)
     found: dict[bytes, Known] = field(default_factory=dict)
-    error: Exception | None = None
+    error: Exception | None = field(default_factory=lambda: BusyError("not looked up; try again"))
 
 
 class Callers:
@@ -67,6 +67,7 @@ class Callers:
                 self._next = _Batch()
                 try:
                     batch.found = await self._database.look_up(people.with_secrets, batch.digests)
+                    batch.error = None
                 except Exception as error:
                     batch.error = error
         if batch.error is not None:
