@@ -14,7 +14,7 @@ import pytest
 from epicrec.data import Ratings, Scale
 from epicrec.models.covariance import statistics
 from epicrec.models.covariance.moments import Moments, Overall
-from epicrec.models.covariance.published import measurements
+from epicrec.models.covariance.published import COVARIANCE, measurements
 from epicrec.models.covariance.statistics import STEPS, ItemEffects, PairSums, in_steps
 from epicrec.models.private_bias import ForAndAgainst
 from epicrec.models.taste import Spread
@@ -179,7 +179,7 @@ def test_published_measurements_claim_at_least_the_papers(unit: str, norm: int) 
 
 
 def measured_covariance():
-    return measurements(1000, 1, "rating")[4]
+    return measurements(1000, 1, "rating")[COVARIANCE]
 
 
 def test_steps_round_toward_zero() -> None:
