@@ -44,6 +44,13 @@ def test_operators_are_the_matrix() -> None:
     posterior /= posterior.sum(axis=0)
     np.testing.assert_allclose(odds.guess(rows), rows @ posterior.T)
     np.testing.assert_allclose(odds.ask(rows), rows @ posterior)
+    sparse = csr_array(np.where(rows > 0.5, rows, 0))
+    np.testing.assert_allclose(channel.gather(sparse), channel.gather(sparse.toarray()))
+    np.testing.assert_allclose(odds.guess(sparse), odds.guess(sparse.toarray()))
+    at, column = np.array([0, 2, 1, 0]), np.array([5, 0, 2, 2])
+    np.testing.assert_allclose(
+        channel.spread_at(rows, at, column), channel.spread(rows)[at, column]
+    )
 
 
 def test_counts_and_cooccurrence_are_unbiased_and_raw_ones_are_not() -> None:
@@ -174,6 +181,11 @@ def test_joined_operators_are_transposes() -> None:
     rng = np.random.default_rng(0)
     x, w = rng.random(6), rng.random(11)
     assert both.spread(x) @ w == pytest.approx(x @ both.gather(w))
+    rows = np.vstack([x, 2 * x[::-1]])
+    outputs = csr_array(np.where(np.arange(len(w)) % 3 == 0, w, 0.0)[None, :])
+    np.testing.assert_allclose(both.gather(outputs), both.gather(outputs.toarray()))
+    at, column = np.array([0, 1, 1]), np.array([0, len(w) - 1, 3])
+    np.testing.assert_allclose(both.spread_at(rows, at, column), both.spread(rows)[at, column])
 
 
 def test_each_law_is_undone_by_itself() -> None:

@@ -55,22 +55,22 @@ class Blend:
 
     def factors_of(self, expected: Floats) -> Floats:
         """For expected histories, one a row."""
-        own, usual = self._places(expected)
-        totals = ((1 - expected.clip(0, 1)) @ self.shares)[:, None]
+        new = 1 - expected.clip(0, 1)
+        own, usual = self._places(expected, new)
+        totals = (new @ self.shares)[:, None]
         return np.asarray(
             np.column_stack([self.weight * (own - usual), 1 / np.maximum(totals, 1e-12)])
         )
 
-    def _places(self, expected: Floats) -> tuple[Floats, Floats]:
+    def _places(self, expected: Floats, new: Floats) -> tuple[Floats, Floats]:
         """The model's factors of these histories and of the average one, so scaled that the scores
-        of items that are new to the person add up to 1."""
-        new = 1 - expected.clip(0, 1)
+        of items that are `new` to the person add up to 1."""
         found = []
         for histories in (expected, self.model.shares_[None, :]):
             place = histories @ self.model.projections_
             scores = (place @ self.model.factors_.T).clip(0)
-            totals = (scores * new).sum(axis=1, keepdims=True)
-            found.append(place / np.maximum(totals, 1e-12))
+            totals = np.einsum("ui,ui->u", np.broadcast_to(scores, new.shape), new)
+            found.append(place / np.maximum(totals, 1e-12)[:, None])
         return found[0], found[1]
 
 
@@ -157,11 +157,11 @@ def _gains(events: AlterEgos, blend: Blend, kept: Any, held: Any) -> Floats:
     usual = new * blend.shares
     usual /= np.maximum(usual.sum(axis=1, keepdims=True), 1e-12)
     own, average = (
-        (place @ blend.model.factors_.T).clip(0) * new for place in blend._places(expected)
+        (place @ blend.model.factors_.T).clip(0) * new for place in blend._places(expected, new)
     )
     rows, columns = held.nonzero()
-    moved = events.spread(own - average)[rows, columns] / np.maximum(
-        events.spread(usual)[rows, columns], 1e-300
+    moved = events.spread_at(own - average, rows, columns) / np.maximum(
+        events.spread_at(usual, rows, columns), 1e-300
     )
     gain = np.log(np.maximum(1 + WEIGHTS * moved[:, None], _LEAST)) * held.data[:, None]
     out = np.zeros((held.shape[0], len(WEIGHTS)))

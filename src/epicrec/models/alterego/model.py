@@ -235,7 +235,7 @@ class AlterEgoModel(Recommender):
 
     def guess(self, alteregos: Any) -> Floats:
         """The expected histories, one a row, of AlterEgos (sparse rows over the laws' outputs)."""
-        return self._posterior.guess(alteregos.toarray())
+        return self._posterior.guess(alteregos)
 
     # ---- what is public -----------------------------------------------------------------------
 

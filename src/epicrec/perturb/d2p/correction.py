@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lu_factor, lu_solve
 from scipy.linalg.lapack import dgecon
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array, hstack, issparse
 from scipy.sparse.linalg import LinearOperator, cg, gmres
 
 from epicrec.data import find
@@ -136,12 +136,22 @@ class AlterEgos:
         )
 
     def gather(self, weights: Any) -> Floats:
-        """The transpose of `spread`: for each item the expected weight of its outputs."""
-        weights = np.asarray(weights, np.float64)
+        """The transpose of `spread`: for each item the expected weight of its outputs; of sparse
+        rows only what stands in them is looked at."""
+        weights = csr_array(weights) if issparse(weights) else np.asarray(weights, np.float64)
         out = np.zeros((*weights.shape[:-1], self.n_items))
         parts = zip(self.channels, self.places, self._weights, self._edges, strict=True)
         for channel, at, weight, edge in parts:
             out[..., at] += weight * channel.gather(weights[..., slice(*edge)])
+        return out
+
+    def spread_at(self, counts: npt.NDArray[Any], rows: Integers, columns: Integers) -> Floats:
+        """`spread(counts)[rows, columns]`, without the other columns."""
+        out = np.empty(len(rows))
+        parts = zip(self.channels, self.places, self._weights, self._edges, strict=True)
+        for channel, at, weight, (start, stop) in parts:
+            own = (columns >= start) & (columns < stop)
+            out[own] = channel.spread_at(counts[:, at] * weight, rows[own], columns[own] - start)
         return out
 
     # ---- on disk --------------------------------------------------------------------------------
@@ -264,7 +274,11 @@ class Posterior:
     shares: Floats
 
     def guess(self, alteregos: Any) -> Floats:
-        """The expected true histories, one a row, of AlterEgos (rows of counts)."""
+        """The expected true histories, one a row, of AlterEgos (rows of counts, also sparse)."""
+        if issparse(alteregos):
+            own = csr_array(alteregos, dtype=np.float64, copy=True)
+            own.data /= self._released[own.indices]
+            return self.shares * self.law.gather(own)
         return self.shares * self.law.gather(np.asarray(alteregos) / self._released)
 
     def ask(self, weights: Any) -> Floats:

@@ -195,11 +195,60 @@ class Channel:
         return np.asarray(kept * counts + counts @ self._grouped + total)
 
     def gather(self, weights: Any) -> Floats:
-        """w Tᵀ: for each true item, the expected weight of its substitute."""
+        """w Tᵀ: for each true item, the expected weight of its substitute; of sparse rows only what
+        stands in them is looked at."""
         kept, _, anywhere = self._parts
+        if hasattr(weights, "tocsr"):
+            out, by = np.zeros(weights.shape), self._holders
+            own = weights.tocsr().astype(np.float64)
+            of_rows = (own.indptr, own.indices, own.data)
+            _gather(*of_rows, by.indptr, by.indices, by.data, kept, anywhere, out)
+            return out
         weights = np.asarray(weights, np.float64)
         total = anywhere * weights.sum(axis=-1, keepdims=True)
         return np.asarray(kept * weights + weights @ self._grouped.T + total)
+
+    def spread_at(self, counts: npt.NDArray[Any], rows: Integers, columns: Integers) -> Floats:
+        """`spread(counts)[rows, columns]`, by the groups that hold these columns alone."""
+        kept, _, anywhere = self._parts
+        out, by = np.empty(len(rows)), self._holders
+        usual = anywhere * counts.sum(axis=1)
+        _spread_at(counts, rows, columns, by.indptr, by.indices, by.data, kept, usual, out)
+        return out
+
+    @cached_property
+    def _holders(self) -> Any:
+        """Of each item the items whose group holds it, with the chance of it there."""
+        return self._grouped.T.tocsr()
+
+
+@numba.njit(nogil=True, cache=True)
+def _gather(
+    indptr: Any, indices: Any, data: Any, starts: Any, holders: Any, chances: Any, kept: float,
+    anywhere: float, out: Any,
+) -> None:  # fmt: skip
+    for row in range(len(indptr) - 1):
+        total = 0.0
+        for at in range(indptr[row], indptr[row + 1]):
+            item, weight = indices[at], data[at]
+            total += weight
+            out[row, item] += kept * weight
+            for place in range(starts[item], starts[item + 1]):
+                out[row, holders[place]] += chances[place] * weight
+        out[row] += anywhere * total
+
+
+@numba.njit(nogil=True, cache=True)
+def _spread_at(
+    counts: Any, rows: Any, columns: Any, starts: Any, holders: Any, chances: Any, kept: float,
+    usual: Any, out: Any,
+) -> None:  # fmt: skip
+    for at in range(len(rows)):
+        row, item = rows[at], columns[at]
+        found = kept * counts[row, item] + usual[row]
+        for place in range(starts[item], starts[item + 1]):
+            found += chances[place] * counts[row, holders[place]]
+        out[at] = found
 
 
 @numba.njit(nogil=True, cache=True)
