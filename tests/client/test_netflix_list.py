@@ -17,10 +17,14 @@ with (Path(__file__).parent / "netflix_list.csv").open(encoding="utf-8") as file
 TITLES = load_catalogue("titles")
 
 
+def netflix_export() -> str:
+    rows = "".join(f'"{line["Titel"]}","{line["Datum"]}"\n' for line in LINES)
+    return f"Titel,Datum\n{rows}"
+
+
 @pytest.fixture(scope="module")
 def found() -> list[Match]:
-    rows = "".join(f'"{line["Titel"]}","{line["Datum"]}"\n' for line in LINES)
-    read = recognise("NetflixViewingHistory.csv", f"Titel,Datum\n{rows}".encode())
+    read = recognise("NetflixViewingHistory.csv", netflix_export().encode())
     assert not read.questions
     assert not read.unread
     return list(Matcher(TITLES).match_all(read.viewings))

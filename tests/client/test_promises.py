@@ -380,11 +380,9 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
     "it adds to a common model where you take part in one; and it "
     "has the server show or delete what it holds of you when you "
     "say so.": spoken_to_one_server,
-    "Your history is kept on this device. Nothing of it leaves "
-    "before you have said how private to be and sent a first "
-    "release, or taken part in a common model.": only_the_model("fresh", "drawing"),
-    "No server is chosen, so nothing can be sent. Everything else "
-    "works without one.": nothing_asked("alone"),
+    "Nothing of your history leaves this device before you send a release or take part in "
+    "a common model.": only_the_model("fresh", "drawing"),
+    "No server is chosen, so nothing can be sent. Everything else works.": nothing_asked("alone"),
     "Files and browsers are read on this device; reading them sends nothing.": lambda told: (
         no_film_in(told, "fresh") and told.paths("fresh") <= MODEL
     ),

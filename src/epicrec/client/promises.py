@@ -16,9 +16,9 @@ PROMISES = {
     "model where you take part in one; and it has the server show or delete what it holds of you "
     "when you say so.",
     # start, sources, history
-    "start": "Your history is kept on this device. Nothing of it leaves before you have said how "
-    "private to be and sent a first release, or taken part in a common model.",
-    "no server": "No server is chosen, so nothing can be sent. Everything else works without one.",
+    "start": "Nothing of your history leaves this device before you send a release or take part in "
+    "a common model.",
+    "no server": "No server is chosen, so nothing can be sent. Everything else works.",
     "sources": "Files and browsers are read on this device; reading them sends nothing.",
     "extension": "A browser is paired by a code that you see here and enter there. It then tells "
     "this program, and nobody else, of films and series on the sites you allowed in it: title, "

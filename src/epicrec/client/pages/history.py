@@ -221,13 +221,13 @@ def keep(ask: Ask) -> Response:
                 known(device, value)
             picks[_number(name.removeprefix("pick-"))] = None if value == "none" else value
     dropped = [_number(row) for row in ask.form.get("drop", [])]
-    is_first = device.history.count() == 0
+    is_first = not device.history.items()
     entered = device.imports.keep(number, picks, dropped)
     ask.say(f"{entered} new {'entry is' if entered == 1 else 'entries are'} in the history.")
     waiting = any(b.id == number and b.waiting for b in device.imports.batches())
     if waiting and picks:
         return to(f"/import/{number}")
-    return to("/for-you" if is_first and entered else "/history")
+    return to("/for-you" if is_first and device.history.items() else "/history")
 
 
 def _number(text: str) -> int:
