@@ -36,6 +36,22 @@ def test_public_features_make_lists_that_popularity_does_not() -> None:
     assert popular + 0.03 < bare < ndcg(model(3))
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+def test_tastes_that_popularity_alone_would_show_are_none(epsilon: float) -> None:
+    """Few items each, drawn by popularity: a direction stands out by far, of rare items against
+    known ones, and means nothing. The whole budget is spent all the same."""
+    rng = np.random.default_rng(3)
+    chances = (np.arange(2000) + 10.0) ** -0.8
+    users = np.repeat(np.arange(3000), rng.geometric(1 / 6, 3000))
+    items = rng.choice(2000, len(users), p=chances / chances.sum())
+    both = np.unique(np.stack([users, items]), axis=1)
+    ratings = Ratings.from_columns(*both).with_items(np.arange(2000))
+    found = model(epsilon).fit(ratings)
+    assert "these lists are popularity: tastes show no more" in found.record
+    assert found.factors_.shape[1] == 0
+    assert sum(found.released_.values()) == pytest.approx(1)
+
+
 def test_without_privacy_to_spend_popularity_is_plain() -> None:
     ratings = Ratings.from_columns([1, 1, 2], [10, 20, 20])
     plain = Popularity().fit(ratings)

@@ -61,6 +61,8 @@ ITEM_TASTES, PER_ITEM_TASTE, MOST_ITEM_TASTES = 40, 5.0, 200
 """Items are measured in 40 directions; in more, up to 200, where their noise is small."""
 MOST_ENTRIES = 1 << 24
 """But in no more than 40 where items × directions would exceed this."""
+DRAWN = 2048
+"""So many people are drawn by popularity alone."""
 SOFT = 0.3
 """A direction weighs k/(k + SOFT·k₁) in scores, k being its cleaned eigenvalue, k₁ the first."""
 EVEN = 0.6
@@ -116,21 +118,29 @@ def release_histories(
         note = f"the pairs of {ratings.n_items:,} items do not fit in memory, {way} had their share"
     if way == "popularity":
         look += release_counts(ratings, budget, 1 - FIRST_LOOK, engine, turn=1)
-        none = np.zeros((ratings.n_items, 0))
-        state = history_state(np.maximum(look.counts, 0.0), none, none)
         note = note or (
             f"these lists are popularity: about {max(round(look.people), 0):,} people and "
             f"epsilon = {budget.epsilon:g} do not pay for more"
         )
-    elif way == "pairs":
-        state = _pairs(ratings, budget, k, engine, look)
-    else:
-        if way == "tastes":
-            known = max(_strength(budget, look) / KNOWN_FROM, 1.0)
-            share = max(SECOND_LOOK / known, LEAST_SECOND)
-            look += release_counts(ratings, budget, share, engine, turn=1)
-        state = _tastes(ratings, features, budget, engine, look, by_item=way == "items")
+        return _popular(look) | {"note_": note}
+    if way == "pairs":
+        return _pairs(ratings, budget, k, engine, look) | {"note_": note}
+    if way == "tastes":
+        known = max(_strength(budget, look) / KNOWN_FROM, 1.0)
+        share = max(SECOND_LOOK / known, LEAST_SECOND)
+        look += release_counts(ratings, budget, share, engine, turn=1)
+    state = _tastes(ratings, features, budget, engine, look, by_item=way == "items")
+    if state is None:
+        if way == "items":
+            look += release_counts(ratings, budget, 1 - look.share - START, engine, turn=1)
+        note = "these lists are popularity: tastes show no more than chance and noise would"
+        state = _popular(look)
     return state | {"note_": note}
+
+
+def _popular(look: Look) -> dict[str, Any]:
+    none = np.zeros((len(look.counts), 0))
+    return history_state(np.maximum(look.counts, 0.0), none, none)
 
 
 def release_counts(
@@ -189,8 +199,9 @@ def _pairs_clear(budget: Budget, look: Look) -> float:
 
 def _tastes(
     ratings: Ratings, features: Any, budget: Budget, engine: Engine, look: Look, *, by_item: bool
-) -> dict[str, Any]:
-    """Directions of taste in public features and, where they pay, which items go with them."""
+) -> dict[str, Any] | None:
+    """Directions of taste in public features and, where they pay, which items go with them; nothing
+    where no direction stands out of noise and of what popularity alone would show."""
     counts, weights, popular = popularity_weights(denoised(look.counts, look.spread))
     features = with_own(features, counts, own=not by_item)
     share = START if by_item else 1 - look.share
@@ -210,7 +221,12 @@ def _tastes(
     )
     packed, noise = budget.measure(products, share, engine(products, ratings), turn=2)
     sigma = noise / (5 << 2 * TASTE_BITS)
-    values, vectors = np.linalg.eigh(products.matrix(packed))
+    matrix = products.matrix(packed)
+    chance = products.matrix(products(by_popularity(look, counts, budget.unit)))
+    beyond = np.linalg.eigvalsh(matrix - chance * look.people / DRAWN)[-1]
+    if beyond < 2 * sigma * sqrt(len(matrix)):
+        return None
+    values, vectors = np.linalg.eigh(matrix)
     values = values - EVEN * max(float(np.median(values)), 0.0)
     kept = np.sqrt(np.maximum(np.maximum(values, 0) ** 2 - 2 * len(values) * sigma**2, 0))
     kept, vectors = basis.evenly(kept, vectors)
@@ -229,6 +245,20 @@ def _tastes(
     found -= np.outer(popular, popular @ found)
     directions, kept, _ = np.linalg.svd(found, full_matrices=False)
     return _state(look, weights, popular, directions, kept)
+
+
+def by_popularity(look: Look, counts: Floats, unit: str) -> Ratings:
+    """Histories as they would be if everybody had drawn items by popularity alone, from released
+    numbers and by draws that are the same for everyone. People with few items, and rare ones, make
+    a direction of taste of their own, which tells nothing of what anyone likes."""
+    rng, n = np.random.default_rng(0), len(counts)
+    each = max(look.total / max(look.people, 1.0), 1.0)  # at the user level the mean of √c
+    lengths = rng.geometric(1 / (each**2 if unit == "user" else each), DRAWN)
+    users = np.repeat(np.arange(DRAWN), np.minimum(lengths, n))
+    up_to = np.cumsum(counts)
+    items = np.searchsorted(up_to[:-1], rng.random(len(users)) * up_to[-1])
+    both = np.unique(users * n + items)
+    return Ratings.from_columns(both // n, both % n).with_items(np.arange(n))
 
 
 def _trusted(found: Floats, basis: Basis, counts: Floats, sigma: float) -> Floats:
