@@ -16,7 +16,7 @@ demo: $(VENV)/.base  ## the main job on the embedded data
 	$(BIN)/epicrec demo
 
 # two tests at a time: each with one thread for its matrices, or four threads wait for each other
-test coverage soak: export OPENBLAS_NUM_THREADS = 1
+test coverage soak mutants: export OPENBLAS_NUM_THREADS = 1
 test: $(VENV)/.dev system  ## all tests
 	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 
