@@ -2,6 +2,7 @@
 
     python benchmarks/service_scale.py --database postgresql://…    250,000 and 1 million rows
     python benchmarks/service_scale.py --database postgresql://… --rows 20000000
+    python benchmarks/service_scale.py --database postgresql://… --items 2000    a tenth of them
 
 The database must be empty and is empty again afterwards. Everybody releases 40 films of 20,000 by
 D2P at ε = 3, so that a training corrects, judges and adopts as it does in earnest; rows go in by
@@ -32,34 +33,34 @@ import pyarrow.parquet as pa_parquet
 
 from server import ADMIN, SERVER_PORT, _ask, asked, process, secret
 
-ITEMS, EACH, TASTES = 20_000, 40, 50
+EACH, TASTES = 40, 50
 SERVE = (
     "import json, sys; from epicrec.server import serve; print(serve(**json.loads(sys.argv[1])))"
 )
 
 
-def catalogue() -> Any:
+def catalogue(items: int) -> Any:
     """Films in 20 categories, with years and how well known they are."""
     from epicrec.data import Catalogue
 
     rng = np.random.default_rng(1)
     names = np.array([f"category {k}" for k in range(20)])
-    own = ["|".join(names[list({*pair})]) for pair in rng.integers(0, 20, (ITEMS, 2)).tolist()]
-    ids = [f"item-{k:05}" for k in range(ITEMS)]
+    own = ["|".join(names[list({*pair})]) for pair in rng.integers(0, 20, (items, 2)).tolist()]
+    ids = [f"item-{k:05}" for k in range(items)]
     return Catalogue.from_columns(
-        ids, ids, own, year=rng.integers(1930, 2025, ITEMS), popularity=1000 * _known()
+        ids, ids, own, year=rng.integers(1930, 2025, items), popularity=1000 * _known(items)
     )
 
 
-def _known() -> Any:
-    return 1 / (np.arange(ITEMS) + 20.0)
+def _known(items: int) -> Any:
+    return 1 / (np.arange(items) + 20.0)
 
 
-def histories(people: int) -> Iterator[tuple[int, Any]]:
+def histories(people: int, items: int) -> Iterator[tuple[int, Any]]:
     """Blocks of people × films: half of what somebody watches is what many do, half of a taste."""
     rng = np.random.default_rng(0)
-    usual = np.cumsum(_known()) / _known().sum()
-    taste = rng.permutation(ITEMS).reshape(TASTES, -1)
+    usual = np.cumsum(_known(items)) / _known(items).sum()
+    taste = rng.permutation(items).reshape(TASTES, -1)
     for start in range(0, people, 20_000):
         size = min(20_000, people - start)
         films = np.searchsorted(usual, rng.random((size, EACH)))
@@ -69,7 +70,7 @@ def histories(people: int) -> Iterator[tuple[int, Any]]:
         yield start, films
 
 
-def fill(url: str, folder: Path, people: int) -> None:
+def fill(url: str, folder: Path, people: int, items: int) -> None:
     """Tables, items as a start of the server makes them, users and their releases by COPY."""
     from sqlalchemy import text
 
@@ -82,7 +83,7 @@ def fill(url: str, folder: Path, people: int) -> None:
     def digest(user: int) -> str:
         return "\\x" + accounts.digest(secret(user)).hex()
 
-    films = catalogue()
+    films = catalogue(items)
     pa_parquet.write_table(films.to_table(), folder / "items.parquet")
     service = Service(
         Settings(data=str(folder / "server"), database=url, catalogue=str(folder / "items.parquet"))
@@ -96,7 +97,7 @@ def fill(url: str, folder: Path, people: int) -> None:
     with service.database.writing() as connection:
         connection.execute(text("SET LOCAL session_replication_role = replica"))
         connection.execute(text("DROP INDEX feedback_of_item"))
-        for start, seen in histories(people):
+        for start, seen in histories(people, items):
             who = np.arange(start, start + len(seen)) + 1
             copy(connection, "users", {
                 "user_key": who, "user_id": [f"user-{k - 1}" for k in who],
@@ -104,15 +105,15 @@ def fill(url: str, folder: Path, people: int) -> None:
                 "labels": "null", "comment": "", "revision": 0,
                 "seen_day": accounts.today() - 40 * (who % 10 == 0),
             })  # fmt: skip
-            rows = np.repeat(who, EACH) * ITEMS + law.channel.draw(seen.ravel())
+            rows = np.repeat(who, EACH) * items + law.channel.draw(seen.ravel())
             sent, times = np.unique(rows, return_counts=True)
             copy(connection, "releases", {
                 "release_key": who, "user_key": who, "feedback_type": "watch", "release_id": "",
-                "rows": np.bincount(sent // ITEMS - who[0]), **told,
+                "rows": np.bincount(sent // items - who[0]), **told,
             })  # fmt: skip
             copy(connection, "feedback", {
-                "user_key": sent // ITEMS, "item_key": sent % ITEMS + 1, "feedback_type": "watch",
-                "release_key": sent // ITEMS, "value": times.astype(float), "comment": "",
+                "user_key": sent // items, "item_key": sent % items + 1, "feedback_type": "watch",
+                "release_key": sent // items, "value": times.astype(float), "comment": "",
             })  # fmt: skip
         for table, key in (("users", "user_key"), ("releases", "release_key")):
             last = f"SELECT setval(pg_get_serial_sequence('{table}', '{key}'), {people})"
@@ -178,7 +179,7 @@ def served(settings: dict[str, Any], people: int, seconds: float) -> dict[str, A
     }
 
 
-def one_size(url: str, rows: int, seconds: float) -> dict[str, Any]:
+def one_size(url: str, rows: int, items: int, seconds: float) -> dict[str, Any]:
     from epicrec.server import Settings
     from epicrec.server.store.database import Database
     from epicrec.server.training.job import read_status
@@ -190,14 +191,15 @@ def one_size(url: str, rows: int, seconds: float) -> dict[str, Any]:
             "data": str(folder / "server"), "database": url, "http": True, "port": SERVER_PORT,
             "admin_key": ADMIN, "train_every": 0, "requests_per_minute": 10**7, "training_nice": 0,
         }  # fmt: skip
-        found: dict[str, Any] = {"rows": rows, "users": people, "items": ITEMS}
+        found: dict[str, Any] = {"rows": rows, "users": people, "items": items}
 
         def done(what: str, figures: dict[str, Any]) -> None:
             found[what] = figures | {"database_mb": size(url)}
             print(f"{rows:,} rows: {what} {found[what]}", file=sys.stderr, flush=True)
 
         myself = (sys.executable, __file__, "--database", url)
-        done("fill", step(*myself, "--fill", str(people), "--folder", name))
+        sizes = ("--fill", str(people), "--items", str(items))
+        done("fill", step(*myself, *sizes, "--folder", name))
         job = (sys.executable, "-m", "epicrec.server.training.job", "train")
         done("train", step(*job, given=json.dumps(Settings(**settings).to_dict()).encode()))
         last = read_status(Settings(**settings), "train")["last"]
@@ -231,12 +233,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--database", required=True, help="an empty PostgreSQL")
     parser.add_argument("--rows", type=int, nargs="+", default=[250_000, 1_000_000])
+    parser.add_argument("--items", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=5.0, help="of asking")
     parser.add_argument("--fill", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.fill:
-        fill(chosen.database, chosen.folder, chosen.fill)
+        fill(chosen.database, chosen.folder, chosen.fill, chosen.items)
         return
     import psycopg
 
@@ -245,7 +248,7 @@ def main() -> None:
         if tables.fetchone() != (0,):
             sys.exit("the database is not empty; name one that is")
     for rows in chosen.rows:
-        print(json.dumps(one_size(chosen.database, rows, chosen.seconds)), flush=True)
+        print(json.dumps(one_size(chosen.database, rows, chosen.items, chosen.seconds)), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from math import exp
 from typing import Any
@@ -25,6 +26,7 @@ from epicrec.perturb.dpi.restoring import (
     noise_variance,
     unclamped,
 )
+from epicrec.perturb.received import Sent
 from epicrec.privacy import audit_epsilon
 from epicrec.testing.guarantees import GuaranteeContract
 from epicrec.testing.perturbers import PerturberContract
@@ -276,3 +278,32 @@ def test_fakes_are_taken_out_of_means() -> None:
     released = mechanism.alter(table)
     assert released.values.mean() < 4.4
     assert mechanism.restoring(released).mean == pytest.approx(5.0, abs=0.25)
+
+
+def test_totals_of_categories_come_through_the_fakes() -> None:
+    """Without bias, within the error that is told, and far from what was sent as it is."""
+    names = np.arange(60)
+    films = Catalogue.from_columns(
+        names, names.astype(str), [("War", "Crime", "War|Drama")[k % 3] for k in names]
+    )
+    people, rng = 4000, np.random.default_rng(0)
+    seen = [np.unique(3 * rng.integers(0, 20, 5) + (k % 10 == 0)) for k in range(people)]
+    who = np.repeat(np.arange(people), [len(own) for own in seen])
+    ratings = Ratings.from_columns(
+        who, np.concatenate(seen), np.full(len(who), 4.0), scale=STARS
+    ).with_items(names)
+    law = HidingDPI(films.item_ids, STARS, epsilon=3.0, fakes=4.0, seed=1)
+    sent = Sent(
+        settings=law.release(pa.table({"item_id": [3], "rating": [4.0]})).settings,
+        counts=law.alter(ratings).csr(), user_ids=np.arange(people), releases=people,
+    )  # fmt: skip
+    told = HidingDPI.told(sent, films)
+    true = films.matrix.T @ ratings.item_counts
+    raw = films.matrix.T @ np.bincount(sent.counts.indices, minlength=60)
+    for name, truth, crude in zip(films.categories, true, raw, strict=True):
+        value, variance = told.totals[name]
+        assert abs(value - truth) < 6 * variance**0.5 < 0.5 * true.max()
+        assert abs(crude - truth) > 6 * variance**0.5
+    other = Catalogue.from_columns(names[1:], names[1:].astype(str), ["War"] * 59)
+    with pytest.raises(InputError, match="list of items"):
+        HidingDPI.told(replace(sent, counts=sent.counts[:, 1:]), other)

@@ -175,8 +175,8 @@ def postgresql_port() -> Iterator[int]:
 
 
 @pytest.fixture(scope="session")
-def postgresql(postgresql_port: int) -> Iterator[Callable[[], str]]:
-    """Makes empty databases in a PostgreSQL of our own on loopback."""
+def postgresql_control(postgresql_port: int) -> Iterator[Callable[..., None]]:
+    """A PostgreSQL of our own on loopback, and how to call its programs."""
     binaries = _postgresql_binaries()
     if binaries is None:
         pytest.skip("PostgreSQL is not installed (make system, or apt-get install postgresql)")
@@ -194,20 +194,36 @@ def postgresql(postgresql_port: int) -> Iterator[Callable[[], str]]:
     data, where = str(folder / "data"), f"-c listen_addresses=127.0.0.1 -c port={port} -k {folder}"
     call("initdb", "-D", data, "-U", "epicrec", "-A", "trust", "-E", "UTF8", "--locale=C")
     patience = ["-w", "-t", f"{PATIENCE:.0f}"]
-    call("pg_ctl", "-D", data, "-o", where, "-l", str(folder / "log"), *patience, "start")
+
+    def control(program: str, *arguments: str) -> None:
+        """`start` it, `stop` it, or call another program."""
+        if program == "start":
+            call("pg_ctl", "-D", data, "-o", where, "-l", str(folder / "log"), *patience, "start")
+        elif program == "stop":
+            call("pg_ctl", "-D", data, "-m", "immediate", *patience, "stop")
+        else:
+            call(program, "-h", "127.0.0.1", "-p", str(port), "-U", "epicrec", *arguments)
+
+    control("start")
+    try:
+        yield control
+    finally:
+        control("stop")
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def postgresql(postgresql_control: Callable[..., None], postgresql_port: int) -> Callable[[], str]:
+    """Makes empty databases in it."""
     made = 0
 
     def new_database() -> str:
         nonlocal made
         made += 1
-        call("createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "epicrec", f"test{made}")
-        return f"postgresql://epicrec@127.0.0.1:{port}/test{made}"
+        postgresql_control("createdb", f"test{made}")
+        return f"postgresql://epicrec@127.0.0.1:{postgresql_port}/test{made}"
 
-    try:
-        yield new_database
-    finally:
-        call("pg_ctl", "-D", data, "-m", "immediate", *patience, "stop")
-        shutil.rmtree(folder)
+    return new_database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

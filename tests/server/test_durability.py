@@ -64,6 +64,8 @@ class Writer(threading.Thread):
         self.line = Line(port, secret)
         self.films, self.user_id, self.secret = films, user_id, secret
         self.sent = self.acknowledged = 0
+        self.refused: set[tuple[int, str]] = set()
+        self.refused_since = threading.Event()
         self.stop = threading.Event()
 
     def run(self) -> None:
@@ -86,8 +88,12 @@ class Writer(threading.Thread):
             }
             for film in self.films
         ]
-        if self.line.ask("PUT", "/api/feedback", rows)[0] == 200:
+        status, said = self.line.ask("PUT", "/api/feedback", rows)
+        if status == 200:
             self.acknowledged = number
+        else:
+            self.refused.add((status, said["detail"]))
+            self.refused_since.set()
 
 
 def ask_once(port: int, method: str, path: str, secret: str = "") -> tuple[int, Any]:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -217,6 +218,46 @@ def test_workers_are_killed_and_nothing_acknowledged_is_lost(
             writer.join()
             check(server.port, writer)
         assert sum(writer.acknowledged for writer in writers) > kills
+    finally:
+        for writer in writers:
+            writer.stop.set()
+        server.close()
+
+
+def have_gone_on(writers: list[Writer], before: list[int]) -> bool:
+    return all(one.acknowledged > n for one, n in zip(writers, before, strict=True))
+
+
+@pytest.mark.soak
+def test_a_database_that_stops_and_starts_loses_nothing_acknowledged(
+    tmp_path: Path,
+    port: int,
+    postgresql: Callable[[], str],
+    postgresql_control: Callable[..., None],
+) -> None:
+    """It stops at once, in the middle of transactions; meanwhile the answer is 503 and why."""
+    server = Workers(tmp_path / "server", port, postgresql())
+    writers = [Writer(server.port, *account) for account in accounts(server.settings)]
+    try:
+        for writer in writers:
+            writer.start()
+        for _ in range(5):
+            before = [writer.acknowledged for writer in writers]
+            wait_for(partial(have_gone_on, writers, before))
+            postgresql_control("stop")
+            for writer in writers:
+                writer.refused_since.clear()
+            wait_for(lambda: all(writer.refused_since.is_set() for writer in writers))
+            assert not server.answers(), "it is not ready"
+            postgresql_control("start")
+        wait_for(server.answers)
+        for writer in writers:
+            writer.stop.set()
+            writer.join()
+            check(server.port, writer)
+            assert {status for status, _ in writer.refused} == {503}
+            assert all("database" in why for _, why in writer.refused)
+        assert len(server.pids()) == 2, "no worker died of it"
     finally:
         for writer in writers:
             writer.stop.set()

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from hashlib import sha256
 from math import exp, prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from epicrec.data import Ratings, Scale
+from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
 from epicrec.perturb.dpi.codes import check_epsilon, clamped, codes_of, span, values_of
 from epicrec.perturb.dpi.mechanism import RatingPerturber
 from epicrec.perturb.dpi.restoring import Restoring
+from epicrec.perturb.received import Sent, Told
 from epicrec.privacy import Guarantee
 from epicrec.privacy.noise import root_key, word_stream
 from epicrec.seeds import derived
@@ -134,8 +136,50 @@ class HidingDPI(RatingPerturber):
             np.concatenate(items).astype(np.int32), values_of(code, self.scale), self.scale,
         )  # fmt: skip
 
+    @classmethod
+    def told(cls, sent: Sent, catalogue: Catalogue) -> Told:
+        """How many items of each category all people together have rated.
+
+        Of n people c send item i, R p + (n - R) q on average, where R of them rated it. So
+        R = (c - n q)/(p - q) without bias, with variance [R p(1 - p) + (n - R) q(1 - q)]/(p - q)²;
+        a category's items are drawn independently. Of one person it tells next to nothing.
+        """
+        known = [None] if catalogue.popularity is None else [None, catalogue.popularity]
+        given: dict[str, Any] = {
+            name: float(sent.settings[name]) for name in ("epsilon", "fakes", "existence")
+        }
+        scale = Scale(**sent.settings["scale"])
+        laws = [cls(catalogue.item_ids, scale, popularity=one, **given) for one in known]
+        law = next((one for one in laws if one._listed == sent.settings.get("items")), None)
+        if law is None:
+            raise InputError("it was drawn by a list of items that is not known here")
+        kept, faked = law.chances()
+        if not (kept > faked).all():
+            raise InputError("so small an ε tells nothing of which items were rated")
+        n, apart = sent.releases, kept - faked
+        rated = (np.bincount(sent.counts.indices, minlength=len(catalogue)) - n * faked) / apart
+        likely = rated.clip(0, n)
+        variance = likely * kept * (1 - kept) + (n - likely) * faked * (1 - faked)
+        members = catalogue.matrix.astype(np.float64)
+        values, errors = members.T @ rated, members.T @ (variance / apart**2)
+        return Told(
+            totals={
+                name: (float(value), float(error))
+                for name, value, error in zip(catalogue.categories, values, errors, strict=True)
+            }
+        )
+
+    @property
+    def _listed(self) -> str:
+        """Tells lists of items with their weights apart."""
+        found = sha256("\n".join(map(str, self.item_ids)).encode())
+        weights = () if self.popularity is None else self.popularity
+        found.update(np.asarray(weights, np.float64).tobytes())
+        return found.hexdigest()[:16]
+
     def _settings(self) -> dict[str, Any]:
-        return super()._settings() | {"fakes": self.fakes, "existence": self.existence}
+        own = {"fakes": self.fakes, "existence": self.existence, "items": self._listed}
+        return super()._settings() | own
 
 
 def keeping_chances(

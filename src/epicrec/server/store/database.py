@@ -22,7 +22,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, event, select, update
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.concurrency import run_in_threadpool
 
@@ -122,7 +122,7 @@ class Database:
             with self.reading() as connection:
                 return function(connection, *args, **kwargs)
 
-        return await run_in_threadpool(call)
+        return await run_in_threadpool(_twice, call)
 
     async def ask(
         self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -133,7 +133,7 @@ class Database:
             with self._autocommit() as connection:
                 return function(connection, *args, **kwargs)
 
-        return await run_in_threadpool(call)
+        return await run_in_threadpool(_twice, call)
 
     async def look_up(
         self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -150,7 +150,7 @@ class Database:
                 self._stop_looking()
                 raise
 
-        return call() if self.is_sqlite else await run_in_threadpool(call)
+        return call() if self.is_sqlite else await run_in_threadpool(_twice, call)
 
     async def write(
         self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -240,6 +240,16 @@ class Database:
 
     def _autocommit(self) -> Connection:
         return self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+
+
+def _twice(call: Callable[[], T]) -> T:
+    """A read, once more where its connection was one to a database that has restarted since."""
+    try:
+        return call()
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+        return call()
 
 
 class BusyError(EpicrecError):
