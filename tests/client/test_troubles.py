@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import signal
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
-from datetime import timedelta
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from errno import ENOSPC
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from client.conftest import PATIENCE, Pages, Served, showing
 from epicrec.client import schedule, store
@@ -217,6 +225,7 @@ def test_a_slow_server_keeps_no_page_waiting(
     assert waiting.text.count('<li class="film"') > 50
     assert "Fetching what the server has" in waiting.text
     pages.http.post("/preview/draw")
+    assert pages.state.jobs["draw"].wait(PATIENCE)
     (stored,) = pages.device.releases.unsent()
     for _ in range(3):  # a double click is one sending
         sending = pages.http.post(f"/release/{stored.id}/send")
@@ -290,6 +299,133 @@ def test_what_a_server_did_not_take_is_sent_again_soon(
     assert (plan["problem"], next_try(plan), next_moment(plan)) == ("", None, following)
     assert not run_due(device, again + timedelta(hours=1))
     assert len(device.releases.all()) == 1, "nothing was drawn for the second try"
+
+
+# ---- another clock ------------------------------------------------------------------------
+
+
+@contextmanager
+def dated_server(tmp_path: Path, *days: int) -> Iterator[tuple[str, str]]:
+    """A server whose certificate is valid between two days from today; its address, and that."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "here")])
+    here = x509.IPAddress(ip_address("127.0.0.1"))
+    since, until = (datetime.now(UTC) + timedelta(days=day) for day in days)
+    made = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(1).not_valid_before(since).not_valid_after(until)
+        .add_extension(x509.SubjectAlternativeName([here]), False)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    pem = made.public_bytes(serialization.Encoding.PEM)
+    own = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (tmp_path / "dated.pem").write_bytes(pem + own)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "dated.pem")
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"https://127.0.0.1:{server.server_address[1]}", pem.decode()
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("days", "words"), [((2, 9), "not valid yet"), ((-9, -2), "no longer valid")]
+)
+def test_a_wrong_clock_is_told_from_another_certificate(
+    alone: Pages, tmp_path: Path, days: tuple[int, int], words: str
+) -> None:
+    """Behind the world's, or ahead of it: nobody is asked to trust something else."""
+    with dated_server(tmp_path, *days) as (url, pem):
+        alone.device.accounts.use(url, pem)
+        for answer in (
+            alone.http.get("/server/certificate"),
+            alone.http.post("/server", data={"url": url, "certificate": pem, "compared": "yes"}),
+        ):
+            assert answer.status_code == 400
+            assert words in answer.text
+            assert "Set the clock right" in answer.text
+            assert "another certificate" not in answer.text
+        assert words in alone.http.get("/for-you").text
+
+
+def test_a_clock_that_stood_ahead_does_not_end_the_schedule(device: Device) -> None:
+    device.example()
+    today, ahead = datetime.now(UTC), datetime.now(UTC) + timedelta(days=3650)
+    set_schedule(device, "weekly")
+    assert run_due(device, ahead)
+    planned = next_moment(device.store.setting("schedule"))
+    assert planned is not None
+    assert planned > ahead
+    assert not run_due(device, today), "nothing is sent because the clock was set"
+    planned = next_moment(device.store.setting("schedule"))
+    assert planned is not None
+    assert planned <= datetime.now(UTC) + timedelta(days=7)
+    assert not run_due(device, today - timedelta(days=3650)), "nor by a clock that stands behind"
+    assert len(device.releases.all()) == 1
+
+
+# ---- twice --------------------------------------------------------------------------------
+
+
+def test_buttons_pressed_twice_and_pages_from_before(pages: Pages, publishing: Served) -> None:
+    """A double click, and the back button to a page whose moment is over."""
+    pages.http.post("/example")
+    with ThreadPoolExecutor() as fingers:
+        presses = [fingers.submit(pages.http.post, "/preview/draw") for _ in range(3)]
+        assert {press.result().status_code for press in presses} == {200}
+    (drawn,) = pages.device.releases.unsent()
+    assert 'id="payload"' in pages.http.post("/preview/draw").text, "the one that waits"
+    assert [one.id for one in pages.device.releases.all()] == [drawn.id]
+    publishing.seen.clear()
+    with ThreadPoolExecutor() as fingers:
+        sends = [fingers.submit(pages.http.post, f"/release/{drawn.id}/send") for _ in range(3)]
+        for press in sends:
+            assert is_a_page(press.result())
+    again = pages.http.post(f"/release/{drawn.id}/send")
+    assert again.status_code == 400
+    assert "this release arrived" in again.text.lower()
+    assert is_a_page(again)
+    held = publishing.held(pages.device)
+    assert {row.Value for row in held} == {1.0}
+    assert len(held) == len(drawn.release.items)
+    files = {"file": ("h.csv", b"title,year\nFargo,1996\n")}
+    review = pages.http.post("/sources/file", files=files).url.path
+    for _ in range(2):
+        assert pages.http.post(f"{review}/keep").status_code == 200
+    assert pages.device.history.items().count("fargo-1996") == 1
+    pages.http.post(f"{review}/undo")
+    for late in ("keep", "undo"):
+        assert is_a_page(pages.http.post(f"{review}/{late}"))
+    assert "fargo-1996" not in pages.device.history.items()
+
+
+def test_a_line_that_breaks_after_the_server_took_it(
+    pages: Pages, publishing: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages.http.post("/example")
+    pages.http.post("/preview/draw")
+    (drawn,) = pages.device.releases.unsent()
+    put = Remote.put_release
+
+    def breaking(self: Remote, user_id: str, payload: bytes) -> None:
+        put(self, user_id, payload)
+        raise RemoteError("the line broke")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Remote, "put_release", breaking)
+        told = pages.http.post(f"/release/{drawn.id}/send")
+    assert told.url.path == "/preview"
+    assert "not known to have arrived: the line broke" in told.text
+    assert f"/release/{drawn.id}/send" in told.text, "the same is offered again"
+    assert pages.http.post(f"/release/{drawn.id}/send").url.path == "/for-you"
+    held = publishing.held(pages.device)
+    assert {row.Value for row in held} == {1.0}, "it counts once"
+    assert {row.ItemId for row in held} == set(drawn.release.items)
+    assert len(pages.device.ledger.entries()) == 1
 
 
 # ---- the end ------------------------------------------------------------------------------

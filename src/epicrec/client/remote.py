@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import ssl
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -158,7 +159,7 @@ class Remote:
             answer = self._http.request(method, path, headers=headers, **request)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                raise self._distrust() from error
+                raise _out_of_date(self.url, str(error)) or self._distrust() from error
             raise RemoteError(
                 f"{self.url} cannot be reached ({type(error).__name__}); check that the server "
                 "runs, then try again"
@@ -177,6 +178,18 @@ class Remote:
             f"nobody vouches for the certificate of {self.url}. If the server is yours, compare "
             "the fingerprint and trust it on the server page"
         )
+
+
+def _out_of_date(url: str, error: str) -> RemoteError | None:
+    """Where it is the date that speaks against a certificate, and not who shows it."""
+    wrong = next((words for words in ("not yet valid", "expired") if words in error), None)
+    if wrong is None:
+        return None
+    return RemoteError(
+        f"by this machine's clock it is {datetime.now(UTC):%Y-%m-%d}, and the certificate of {url} "
+        f"is {'not valid yet' if wrong == 'not yet valid' else 'no longer valid'}, so nothing was "
+        "sent. Set the clock right; if it is right, whoever runs the server must renew it"
+    )
 
 
 def checked_url(url: str) -> str:

@@ -55,7 +55,13 @@ def run_due(device: Device, moment: datetime) -> bool:
     """Send what waits, draw and send what is new, if it is time; whether it was."""
     plan = device.store.setting("schedule")
     following, again = next_moment(plan), next_try(plan)
-    if following is None or moment < min(following, again or following):
+    if following is None:
+        return False
+    interval = EVERY[plan["every"]] or timedelta(0)
+    if following > moment + interval:  # the clock stood ahead when it was fixed
+        set_schedule(device, plan["every"])
+        return False
+    if moment < min(following, again or following):
         return False
     is_due, problem, retry = moment >= following, "", None
     try:
@@ -68,7 +74,6 @@ def run_due(device: Device, moment: datetime) -> bool:
         problem, retry = str(error), (moment + _RETRY).isoformat()
     except EpicrecError as error:
         problem = str(error)
-    interval = EVERY[plan["every"]] or timedelta(0)
     if is_due:
         following += interval * ((moment - following) // interval + 1)
     device.store.set(

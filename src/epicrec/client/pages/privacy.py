@@ -112,18 +112,18 @@ def _explained(ask: Ask, choice: Choice) -> dict[str, Any]:
 
 
 def preview(ask: Ask) -> Response:
+    ask.device.look_soon()  # which films the server takes
+    return _preview(ask)
+
+
+def _preview(ask: Ask, refused: str = "") -> Response:
     device = ask.device
-    device.look_soon()  # which films the server takes
-    unsent = device.releases.unsent()
+    unsent = None if refused else next(iter(device.releases.unsent()), None)
     return ask.page(
-        "preview.html",
-        unsent=unsent[0] if unsent else None,
-        **_posters(device, unsent[0] if unsent else None),
-        latest=device.releases.latest(),
-        account=device.account,
-        refused=None,
+        "preview.html", 409 if refused else 200, unsent=unsent, **_posters(device, unsent),
+        latest=device.releases.latest(), account=device.account, refused=refused,
         **_explained(ask, device.choice),
-    )
+    )  # fmt: skip
 
 
 def _posters(device: Device, drawn: Stored | None) -> dict[str, Any]:
@@ -138,17 +138,19 @@ def _posters(device: Device, drawn: Stored | None) -> dict[str, Any]:
 
 
 def draw(ask: Ask) -> Response:
-    device = ask.device
+    """Draw, unless one that was drawn waits already: a button pressed twice draws once."""
+    device, everything = ask.device, bool(ask.field("everything"))
     device.look_soon()
-    try:
-        device.draw(everything=bool(ask.field("everything")))
-    except BudgetExceededError as error:
-        return ask.page(
-            "preview.html", 409, unsent=None, **_posters(device, None),
-            latest=device.releases.latest(),
-            account=device.account, refused=str(error), **_explained(ask, device.choice),
-        )  # fmt: skip
-    return to("/preview")
+
+    def drawing() -> Handler:
+        try:
+            if not device.releases.unsent():
+                device.draw(everything=everything)
+        except BudgetExceededError as error:
+            return partial(_preview, refused=str(error))
+        return onward("/preview")
+
+    return in_background(ask, "draw", "drawing", drawing)
 
 
 def send(ask: Ask) -> Response:
