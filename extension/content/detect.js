@@ -30,7 +30,9 @@
   function isNoWork(facts, data) {
     const spoken = [facts.title, ...facts.h1, clean(facts.og.title), data.video?.name ?? "", address(facts), ...facts.above].join(" | ");
     const near = [...facts.h2, ...beside(facts)].join(" | "), site = [...facts.names, facts.title.replace(withoutSite(facts.title, facts), "")].join(" | ");
-    return data.elsewhere || NO_FILM_TYPES.test(facts.og.type ?? "") || EXTRA.test(spoken) || PERFORMED.test(`${spoken} | ${near}`) || ((STAGED.test(`${near} | ${site}`) || STAGE.test(`${new URL(facts.address).hostname} | ${site}`)) && !FILM.test(near));
+    // words before a name in quotation marks speak about it
+    if ([...facts.h1, clean(facts.og.title)].some((one) => /\p{L}\s*[„“"«].+[”“"»]/u.test(one)) || beside(facts).some((one) => /^\S+\s*[·•|,–-]\s*\d/u.test(one) && EXTRA.test(one))) return true;
+    return data.elsewhere || NO_FILM_TYPES.test(facts.og.type ?? "") || EXTRA.test(spoken) || PERFORMED.test(`${spoken} | ${near}`) || ((STAGED.test(`${near} | ${site}`) || STAGE.test(`${new URL(facts.address).hostname} | ${site}`)) && !FILM.test(near)) || (STAGED.test(spoken) && !Object.values(signsOf(facts)).some(Boolean));
   }
 
   // `rank`: how much is to be said for it; what is surer is not given up for what is less so.
@@ -101,7 +103,6 @@
     return candidates.map((one, order) => ({ one, order, votes: votes(one) })).sort((a, b) => b.votes - a.votes || a.order - b.order)[0]?.one ?? null;
   }
 
-  const DATED = /(?<!\d)\d{1,2}[.:]\d{2} ?(?:uhr|uur|h\b)|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|(?<!\d)\d{1,2}\.? (?:de )?\p{L}{3,} (?:de )?20\d\d/iu;
   const BESIDE_FILMS = /\/(?:extras?|bonus|interviews?|trailers?|clips?|making-of|behind-the-scenes|teasers?|news|blog|podcasts?)\//i;
   // Layer two: Open Graph, which counts for what is played.
   function openGraph(facts, data) {
@@ -113,20 +114,21 @@
       const whole = withoutSite(title, facts), dated = withYear(whole), name = ownName(dated && !dated.rest ? dated.title : whole, facts, data), said = withYear(name) ?? { title: name, year: dated?.year ?? null };
       const year = said.year ?? saidYear(facts, said.title) ?? yearIn(facts.og["video:release_date"]) ?? nearYear(facts);
       const sign = year !== null || length !== null || Object.values(signsOf(facts)).some(Boolean);
+      if (ABOUT_ONE.test(title) || (!sign && OTHER.test(title))) return null;
       return { title: said.title, year, kind: "film", length: length ?? nearLength(facts), least: sign ? leastOf(facts) : 3600 };
     }
     const told = someNumbers(texts);
     // an episode without a number is told from news, talks and matches by nothing but its name
-    if (told.number === null && (/tv_show/.test(type) || DATED.test(texts.join(" | ")) || STAGED.test([title, facts.title, ...facts.h1].join(" | ")))) return null;
+    if (told.number === null) return null;
     const series = seriesIn(facts, data, null);
     return series ? { title: series, kind: "episode", ...told, length, least: 180 } : null;
   }
 
-  const CREDIT = /(?<!\p{L})(?:directed by|director|regie|regia|regi|reż|reżyseria|režie|rendezte|yönetmen|réalisé|réalisation|réalisateur|réalisatrice|un film de|un film di|ein film von|a film by|een film van|en film av|um filme de|dirigid[ao]|dirección|direção|instruktør|regissör|ohjaus|режисс[её]р)(?!\p{L})|(?<!\p{L})R: |監督|导演|導演|감독/iu;
-  const GENRE = /(?<!\p{L})(?:drama|dramma|drame|thriller|krimi|komödie|comedy|comédie|comedia|commedia|horror|western|romance|animation|science[- ]fiction|sci-fi|film noir|abenteuer|adventure|драма|комедия)(?!\p{L})|드라마|剧情|喜剧|ドラマ/iu;
+  const CREDIT = /(?<!\p{L})(?:directed by|director|regie|regia|regi|reż|reżyseria|režie|rendezte|yönetmen|réalisé|réalisation|réalisateur|réalisatrice|un film de|un film di|ein film von|a film by|een film van|en film av|um filme de|dirigid[ao]|dirección|direção|instruktør|regissör|regissør|ohjaus|ohjaaja|ohjannut|regizor|réžia|režisér|rendező|redatelj|режисер|режисьор|σκηνοθεσία|σκηνοθέτης|במאי|בימוי|إخراج|निर्देशक|đạo diễn|sutradara|режисс[её]р)(?!\p{L})|(?<!\p{L})R: |監督|导演|導演|감독/iu;
+  const GENRE = /(?<!\p{L})(?:drama|dramma|drame|thriller|krimi|komödie|comedy|comédie|comedia|commedia|dram\p{L}{0,3}|kom[eé]di\p{L}*|horror|western|romance|animation|science[- ]fiction|sci-fi|film noir|abenteuer|adventure|драма|комед\p{L}+|δράμα|κωμωδία|دراما|דרמה)(?!\p{L})|드라마|剧情|喜剧|ドラマ/iu;
   const RATED = /(?<![\p{L}\d])(?:fsk ?\d+|rated (?:g|pg|pg-13|r|nc-17)|pg-13|tv-(?:14|ma|pg|y7))(?![\p{L}\d])/iu;
   // Such a line beside the heading says that this is no film, unless it calls it one.
-  const STAGED = /(?<!\p{L})(?:lecture|vorlesung|webinar|talk ?show|talk|magazin|nachrichten|news|actualités|noticias|telegiornale|nyheder|nyheter|uutiset|wiadomości|новости|zprávy|journaal|híradó|konzert|concert|concierto|oper|opera|opéra|theater|theatre|théâtre|teatro|ballett?|livestream|gottesdienst|full match|podcast|gameplay|kurs|course|tutorial|mitschnitt|aufzeichnung|recording|sitzung|quiz|orchest\p{L}*|conductor|dirigent\p{L}*|philharmoni\p{L}*|symphon\p{L}*|sinfoni\p{L}*|recorded live|on stage|inszenierung|lesung|vortrag|hochamt|hörbuch|hörspiel|gelesen von|workshop|seminar|dj[- ]set|\p{L}*gespräch\p{L}*)(?!\p{L})/iu;
+  const STAGED = /(?<!\p{L})(?:lecture|vorlesung|webinar|talk ?show|talk|magazin|nachrichten|news|actualités|noticias|telegiornale|nyheder|nyheter|uutiset|wiadomości|новости|zprávy|journaal|híradó|konzert|concert|concierto|oper|opera|opéra|theater|theatre|théâtre|teatro|ballett?|livestream|gottesdienst|full match|podcast|gameplay|kurs|course|tutorial|mitschnitt|aufzeichnung|recording|sitzung|quiz|orchest\p{L}*|conductor|dirigent\p{L}*|philharmoni\p{L}*|symphon\p{L}*|sinfoni\p{L}*|recorded live|on stage|inszenierung|lesung|vortrag|hochamt|hörbuch|hörspiel|gelesen von|zpravodajství|aktualności|hírek|știri|jurnalul?|haberler|новини|ειδήσεις|חדשות|أخبار|noticiário|telejornal|mecz|zápas|meccs|maçı?|матч|jogo|partida|partido|partita|ottelu|kampen|αγώνας|משחק|مباراة|koncert\p{L}*|konser\p{L}*|концерт\p{L}*|συναυλία|קונצרט|حفلة?|wykład\p{L}*|přednáška|előadás|prelegere|ders|лекци\p{L}*|лекція|διάλεξη|הרצאה|محاضرة|föreläsning|forelæsning|foredrag|luento|palestra|aula|lezione|conferenza|debat\p{L}*|débat|msza|mše|istentisztelet|богослуж\p{L}*|gudstj\p{L}+|jumalanpalvelus|misa|missa|messa|recenze|recenzja|рецензі?\p{L}*|κριτική|anmeldelse|recension|arvostelu|workshop|seminar|dj[- ]set|\p{L}*gespräch\p{L}*)(?!\p{L})|ニュース|コンサート|講義|試合|新闻|音乐会|演唱会|讲座|比赛|뉴스|콘서트|강의|경기/iu;
   const STAGE = /(?<!film|spiel|kino|movie ?)theat(?:er|re)|konzert|concert|klassik|philharmon|bühne|festspiel|opernhaus/iu;
   const WHERE = /\/(?:films?|filme|movies?|watch|player|play|stream\w*|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|titles?|feature|documentar\w+|dokus?|ver|voir|guarda|regarder|assistir|ogladaj|izle|abspielen|wiedergabe|spielen|detail|vod)\//i;
   const OF_FILMS = /\/(?:films?|filme|movies?|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|feature|documentar\w+|dokus?)\//i;
@@ -157,7 +159,7 @@
     const halves = someNumbers(texts);
     const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts)) ?? (halves.season !== null && halves.number !== null ? halves : null);
     const other = OTHER_SITE.test(hostname);
-    const one = both ?? ((SERIAL.test(hostname + pathname + facts.title) || /第\s*\d+\s*[集話]|\d+화/u.test(facts.title)) && !other ? oneNumber([facts.title, ...facts.h1]) : null);
+    const one = both ?? ((SERIAL.test(hostname + pathname + facts.title) || /第\s*\d+\s*[集話]|\d+\s*[화회]/u.test([facts.title, ...facts.h1, ...facts.h2].join(" | "))) && !other ? oneNumber([facts.title, ...facts.h1, ...facts.h2]) : null);
     if (one) {
       if (OTHER.test(spoken)) return null;
       const series = data.video?.series || seriesIn(facts, data, one.after ?? "");
@@ -171,8 +173,7 @@
     const title = nameless && slug ? `${slug[1].replaceAll("-", " ")} (${slug[2]})` : heading ?? (data.video?.name || facts.pictures[0] || headed(page, facts));
     const said = withYear(title) ?? withYear(facts.title) ?? withYear(clean(facts.og.title));
     const name = withYear(title)?.title ?? title;
-    // words before a name in quotation marks speak about it
-    if (!name || ABOUT_ONE.test(name) || /\p{L}\s*[„“"«].+[”“"»]/u.test(name) || (!heading && isSiteName(name, facts))) return null;
+    if (!name || ABOUT_ONE.test(name) || (!heading && isSiteName(name, facts))) return null;
     const sure = said && (plain(said.title) === plain(name) || plain(facts.title).includes(plain(name)));
     const whole = isWhole(facts.title), where = WHERE.test(`${pathname}/`), { credited } = signsOf(facts);
     const byMaker = facts.h1.some((one) => MAKER.test(one));

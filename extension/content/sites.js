@@ -3,7 +3,7 @@
 // `read` makes of their texts what the page is about, null for "nothing here"; undefined leaves the
 // page to what every page is asked.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, nearYear, withoutSite, isWhole, isQuiet, isAround, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
+  const { clean, trim, numbers, lineNumbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, nearYear, withoutSite, isWhole, isQuiet, isAround, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
   const { idsIn } = globalThis.epicrec.schema;
   const path = (facts) => new URL(facts.address).pathname;
@@ -14,22 +14,22 @@
 
   const BESIDE = /^(?:trailer|teaser)\b\s*:|\b(?:trailer|teaser)(?: \d+)?$|making[- ]of|behind the scenes|featurette|hinter den kulissen|\bbonus/i;
   // A player that shows a title, and a second line for episodes.
-  function player(title, second, more = {}) {
+  function player(title, second, more = {}, numbered = second) {
     // a year or a length below a title says nothing of episodes
     const name = clean(title), line = /^(?:\d{4}|\d+\s?(?:h|min|std)\b[^:]*)$/i.test(clean(second)) ? "" : clean(second);
     if (!name || EXTRA.test(line) || BESIDE.test(name) || PERFORMED.test(`${name} | ${line}`)) return null;
-    const said = someNumbers([line]);
-    if (said.season === null && said.number === null && !line) return film(name, more);
+    if (!line) return film(name, more);
+    const said = lineNumbers(clean(numbered));
     const both = numbers(line);
-    const alone = /^(?![ST])\p{Lu}(\d{1,4})(?!\d)/u.exec(line); // E3, F3, É3, A3, J3
+    const alone = said.season === null && /^(?![ST])\p{Lu}(\d{1,4})(?!\d)/u.exec(line); // E3, F3, É3, A3, J3
     if (!alone && said.number === null) return null; // a strand, a match, an extra: not told
-    return episode(name, [line], { episode: both?.after || undefined, ...(alone ? { season: null, number: Number(alone[1]) } : {}), ...more });
+    return episode(name, [], { ...said, episode: both?.after || undefined, ...(alone ? { season: null, number: Number(alone[1]) } : {}), ...more });
   }
 
   function netflix(facts, { parts, whole }) {
     if (!/\/watch\//.test(path(facts))) return undefined;
     const [title, ...rest] = parts.length ? parts : whole;
-    return title ? player(title, rest.join(" ")) : undefined;
+    return title ? player(title, rest.join(" "), {}, rest.length > 1 ? rest[0] : rest.join("")) : undefined;
   }
 
   function disney(facts, { title, second }) {
@@ -205,7 +205,8 @@
     const dated = rows.find((row) => /release|erschein|sortie|anno|estreno|año|premi[eè]r|erstausstrahlung|diffusion|originalausstrahlung|lançamento|produktionsjahr|jahr|ano |datum|公開|дата|год|jaar|rok|étrenne|année/i.test(row));
     const year = yearIn(bracket) ?? yearIn(/^\d{4}/.exec(about)?.[0]) ?? yearIn((kind === "film" ? films : series).find((one) => yearIn(one)))
       ?? yearIn(dated) ?? (kind === "series" ? yearIn(about) : null) ?? yearIn(start.slice(0, 300));
-    return { title: bracketed && (FILM_WORD.test(bracket) || SERIES_WORD.test(bracket) || yearIn(bracket)) ? bracketed[1] : name,
+    // what stands in brackets tells articles apart, unless the article itself says it
+    return { title: bracketed && (FILM_WORD.test(bracket) || SERIES_WORD.test(bracket) || yearIn(bracket) || !plain(start).includes(plain(name))) ? bracketed[1] : name,
              year, kind, ids: idsIn(wikidata), look: true, least: 2400 };
   }
 

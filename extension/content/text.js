@@ -3,10 +3,10 @@
 (() => {
   const SEASON =
     "(?:season|series|staffel|saison|temporada|stagione|seizoen|säsong|sæson|sesong|kausi|sezon(?:ul)?|" +
-    "évad|сезон|シーズン|시즌)";
+    "sezona|sezónu?|séria|řada|évad|hooaeg|temp\\.|сезон|κύκλος|σεζόν|الموسم|עונה|सीज़न|सीजन|ซีซั่?น|mùa|musim|シーズン|시즌)";
   const EPISODE =
     "(?:episode|episodio|episódio|épisode|episodul|[eé]p\\.?|folge|flg\\.?|cap[ií]tulo|cap\\.|aflevering|avsnitt|afsnit|jakso|" +
-    "odcinek|odc\\.?|bölüm|rész|díl|серия|эпизод|серія|выпуск)";
+    "odcinek|odc\\.?|bölüm|rész|díl|epizoda|epizóda|epizód|časť|capítol|osa|серия|эпизод|серія|епізод|епизод|выпуск|επεισόδιο|επ\\.|الحلقة|حلقة|פרק|एपिसोड|ตอน(?:ที่)?|tập|エピソード)";
   const GAP = "[^\\p{L}\\d]{0,5}";
   const made = (...parts) => new RegExp(parts.join(""), "iu");
   const BOTH = [
@@ -27,6 +27,8 @@
     made("第\\s*(?<s>\\d{1,2})\\s*季.{0,4}第\\s*(?<e>\\d{1,4})\\s*集"),
     made("시즌\\s*(?<s>\\d{1,2}).{0,4}?(?<e>\\d{1,4})\\s*[화회](?!\\p{L})"),
   ];
+  // A line that begins with a word and a number, twice, in any language: where the line is known to be an episode's.
+  const LINE = made("^\\p{L}{1,12}\\.?\\s?(?<s>\\d{1,2})\\s*[:,.·|/、–-]?\\s*\\p{L}{1,12}\\.?\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])");
   const ONE = [
     made("(?<![\\p{L}\\d])(?:", EPISODE, "\\s*|[EÉ])(?<e>\\d{1,4})(?![\\p{L}\\d])"),
     made("(?<!\\d)(?<e>\\d{1,4})\\.\\s*", EPISODE),
@@ -64,6 +66,12 @@
     };
   }
 
+  // The same from an episode's own line, in any language.
+  function lineNumbers(line) {
+    const found = numbers(line) ?? LINE.exec(line)?.groups;
+    return found ? { season: Number(found.season ?? found.s), number: Number(found.number ?? found.e) } : someNumbers([line]);
+  }
+
   // The same from several texts, each of which may hold half of it: for pages known to be of episodes.
   function someNumbers(texts) {
     for (const text of texts) {
@@ -82,8 +90,11 @@
     return found ? trim(text.slice(0, found.index)) : null;
   }
 
+  const DIGITS = { "٠": 0x660, "۰": 0x6f0, "०": 0x966, "๐": 0xe50 };
+  const digit = (one) => String(one.codePointAt(0) - Object.values(DIGITS).findLast((zero) => zero <= one.codePointAt(0)));
+  // One line of text, without marks nobody sees; digits of other scripts are read as ours.
   function clean(text) {
-    return (text ?? "").replace(/[\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, "").replace(/\s+/g, " ").trim();
+    return (text ?? "").replace(/[٠-٩۰-۹०-९๐-๙]/g, digit).replace(/[\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, "").replace(/\s+/g, " ").trim();
   }
 
   function trim(text) {
@@ -146,7 +157,7 @@
   const YEAR_LINE = made(
     "^\\D{0,3}", YEAR, "(?:\\D{0,3}$|年|", SEPARATED, ")|", SEPARATED, "\\s*(?:\\p{L}+[ /]){0,2}(?:1[89]\\d\\d|20\\d\\d)(?:$|", SEPARATED, ")|",
     "^[(\\[]?(?:[\\p{L}.]+[ /,-]+){1,4}(?:1[89]\\d\\d|20\\d\\d)(?:$|", SEPARATED, ")|",
-    "^(?:jahr|year|année|annee|año|anno|ano|rok|год|jaar|år|produktionsjahr|erscheinungsjahr|release year|released|release date|publication date|sortie|estreno|uscita|lançamento|制作年|公開年|年份|年代|上映|연도)\\s*[::]?\\s*(?:1[89]\\d\\d|20\\d\\d)",
+    "^(?:jahr|year|année|annee|año|anno|ano|an|rok|год|рік|jaar|år|vuosi|έτος|év|godina|yıl|yapım yılı|rok produkcji|gyártási év|año de producción|ano de produção|năm|tahun|سنة|שנה|produktionsjahr|erscheinungsjahr|release year|released|release date|publication date|sortie|estreno|uscita|lançamento|制作年|公開年|年份|年代|上映|연도)\\s*[::]?\\s*(?:1[89]\\d\\d|20\\d\\d)",
   );
   // Short lines beside the heading: what it is, when and by whom it was made, how long it is.
   const beside = (facts) => [...facts.above, ...facts.small].filter((one) => one.length < 80 && !ANOTHER_ONE.test(one));
@@ -186,9 +197,10 @@
   const SAID_OF_IT = "free with ads|with ads|mit werbung|con anuncios|u?hd|full hd|4k(?: (?:restoration|restored|remaster\\p{L}*))?|omu|omeu|ov|omd|df|ova|vf|vo(?:st\\p{L}*)?|deutsch|german|english|subbed|dubbed|sub\\p{L}* \\p{L}+|uncut|unrated|fsk ?\\d+|online|stream\\p{L}*|gratis|kostenlos|free|signed|(?:mit )?(?:audiodeskription|untertiteln?|gebärdensprache)|hörfassung|klare sprache|audio[- ]described|audio description" +
     "|(?:the )?(?:director['’]?s?|extended|final|theatrical|ultimate|special|unrated|collector['’]?s?|anniversary|restored|remastered|\\d+th anniversary)(?: \\p{L}+)? (?:cut|edition|version)|(?:digitally )?(?:restored|remastered|restoration)|(?:\\p{L}+)?restaurierte fassung|restauriert|langfassung|kinofassung|director['’]?s cut|extended|versione (?:restaurata|integrale)|restaurato|version (?:restaurée|longue|intégrale)|versión (?:restaurada|extendida)|montaje del director";
   const BEHIND = made("\\s*(?:[([]\\s*(?:", SAID_OF_IT, ")(?:[,/;·|]? ?(?:", SAID_OF_IT, "))*\\s*[)\\]]|\\s[-–—:|·]\\s*(?:", SAID_OF_IT, "))\\s*$");
+  const LABEL = /^(?:film|movie|spielfilm|fernsehfilm|kurzfilm|short film|dokumentarfilm|dokumentation|doku|documentary|documentaire|documental|documentario|documentário|dokumentär|court métrage|cortometraje|cortometraggio|фильм|фільм)\s?[:|–-]\s+(?=\S)/iu;
   // A film's title without what is said of this edition or recording of it.
   function bare(title) {
-    const cut = title.replace(BEHIND, "");
+    const cut = title.replace(BEHIND, "").replace(LABEL, "");
     return cut === title || !cut ? title : bare(cut);
   }
 
@@ -199,7 +211,7 @@
     const found = WHOLE.exec(title);
     if (!found) return false;
     const behind = /^[^|()[\]–—•:"„“]*/.exec(title.slice(found.index + found[0].length))[0].split(/\s-\s/)[0];
-    return trim(title.slice(0, found.index)) === "" || clean(behind).split(" ").every((word) => isSaid(word));
+    return trim(title.slice(0, found.index)) === "" || /^\s*(?:by|von|par|di|de)\s+\p{Lu}/u.test(behind) || clean(behind).split(" ").every((word) => isSaid(word));
   }
   const isSaid = (word) => isAround(word) || BEHIND_WHOLE.test(word);
 
@@ -245,6 +257,8 @@
     "(?:the )?first \\w+ minutes", "(?:die )?ersten \\w+ minuten", "premières minutes", "primi minuti", "primeros minutos",
     "трейлер\\p{L}*", "тизер", "fragman", "zwiastun", "előzetes", "upoutávka", "ukázka", "anteprima", "extracto", "estratto", "fragment", "fragmento", "urywek",
     "entrevistas?", "intervista", "entretien", "intervju", "wywiad", "rozhovor", "интервью", "hinter der kamera", "dietro le quinte", "detrás de (?:las )?cámaras", "за кадром",
+    "bakom kulisserna", "bag kulisserne", "bak kulissene", "kulissien takana", "za kulisami", "zákulisí", "kulisszák mögött", "kamera arkası", "закулись\\p{L}*", "παρασκήνια", "bastidores", "culise", "מאחורי הקלעים", "كواليس", "hậu trường",
+    "haastattelu", "interjú\\p{L}*", "röportaj\\p{L}*", "συνέντευξη", "ראיון", "مقابلة", "حوار مع", "інтерв.ю", "interviu\\p{L}*", "interviul", "phỏng vấn", "tréler", "trailern", "traileren", "traileri", "трейлър", "τρέιλερ", "טריילר", "إعلان", "ukážka", "részlet", "ennakko", "förhandsvisning",
     "rencontres? avec", "encuentro con", "incontro con", "meet the \\w+", "gespräch mit", "im gespräch", "filmgespräch", "conversation with", "q ?(?:&|and|und) ?a", "gag reel", "escenas eliminadas", "scene eliminate", "geschnittene szenen", "audiokommentar",
   ], "予告|预告|預告|예고편|티저|メイキング|花絮|片段|インタビュー|采访|인터뷰");
   // What is called like a film and is none; only asked where nothing but words tells.
@@ -277,12 +291,13 @@
     "full (?:\\p{L}+ ){0,2}(?:movie|film|length)", "(?:whole|complete|entire) (?:movie|film)", "ganzer (?:film|spielfilm)", "der ganze film",
     "(?:kompletter|vollständiger) (?:film|spielfilm)", "film komplett", "film complet", "película completa",
     "pelicula completa", "film completo", "filme completo", "spielfilm", "полный фильм", "cały film", "hele film(?:en)?",
+    "full film", "teljes film", "celý film", "hela filmen", "koko elokuva", "повний фільм", "ολόκληρη ταινία", "film întreg", "فيلم كامل", "full [iİ]zle", "tek parça",
     "die ganze doku", "ganze doku", "full documentary", "documentaire complet", "documental completo", "feature film", "in voller länge",
-  ]);
+  ], "本編フル|完整版|전체 ?영화|풀영화");
   const FILM = words([
     "film", "films", "filme", "filmen", "spielfilm\\w*", "fernsehfilm\\w*", "kinofilm\\w*", "movies?", "kino", "cin[eé]ma", "cine",
     "pel[ií]culas?", "doku\\w*", "documentar\\w+", "documentaire\\w*", "documental", "kurzfilm\\w*", "courts?[- ]m[eé]trages?",
-    "short film", "cortometraje", "映画", "фильм\\p{L}*", "feature", "filmmittwoch",
+    "short film", "cortometraje", "映画", "фильм\\p{L}*", "фільм\\p{L}*", "\\p{L}*film", "ταινία", "elokuva\\p{L}*", "filmi", "فيلم", "סרט", "फिल्म", "फ़िल्म", "phim", "dokument\\p{L}*", "feature", "filmmittwoch",
   ]);
   // What is no film although the page calls it one.
   const PERFORMED = words([
@@ -301,7 +316,7 @@
   const SHORT = words(["kurzfilm\\w*", "court[- ]métrages?", "courts[- ]métrages", "short films?", "animated shorts?", "cortometrajes?", "cortometraggi\\w*", "curtas?[- ]metragens?", "curta[- ]metragem", "kortfilm\\w*", "korte film", "короткометражн\\p{L}+", "短編映画", "短片", "단편영화"]);
 
   (globalThis.epicrec ??= {}).text = {
-    numbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, ENDING,
+    numbers, lineNumbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, ENDING,
     isWhole, isQuiet, isAround, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT,
   };
 })();
