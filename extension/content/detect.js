@@ -57,7 +57,7 @@
       const year = said ?? ((near && near !== work.year) || unsaid ? null : work.year);
       const around = [facts.title, ...facts.h1].join(" | ").replaceAll(work.title, "");
       if (/^article/.test(facts.og.type ?? "") && facts.h1.some((one) => ABOUT_ONE.test(one.replace(work.title, "")))) return null; // what a review reviews
-      return { ...work, year, least: EXTRA.test(around) ? 3600 : leastOf(facts), length: work.length ?? lengthOf(data, work.title) ?? nearLength(facts) };
+      return { ...work, year, least: EXTRA.test(around) ? 3600 : work.length ? Math.min(1200, leastOf(facts)) : leastOf(facts), length: work.length ?? lengthOf(data, work.title) ?? nearLength(facts) };
     }
     if (work.kind === "series") {
       const both = texts.map(numbers).find(Boolean);
@@ -65,7 +65,7 @@
     }
     const told = someNumbers(texts);
     const title = work.title || seriesIn(facts, data, work.episode);
-    return title ? { ...work, title, season: work.season ?? told.season, number: work.number ?? told.number, least: 180 } : null;
+    return title ? { ...work, title, season: work.season ?? told.season, number: work.number ?? told.number, least: 400 } : null;
   }
 
   const text = (facts) => [facts.title, ...facts.h1, ...facts.h2, ...facts.above, ...facts.small, facts.about, clean(facts.og.title)].join(" | ");
@@ -74,7 +74,7 @@
   const lengthOf = (data, title) => (data.video && !EXTRA.test(data.video.name) && plain(data.video.name).includes(plain(title)) ? data.video.length : null);
 
   // How long a film is at least: what is shorter may be a piece of it, unless the page calls it a short one.
-  const leastOf = (facts) => (isShort(facts) ? 180 : 1200);
+  const leastOf = (facts) => (isShort(facts) ? 180 : 2400);
   const isShort = (facts) => SHORT.test([...facts.small, ...facts.above, ...facts.h2, facts.title].join(" ")) || beside(facts).some((one) => /(?:^|[·•|,]\s*)short(?:$|\s*[·•|,])/i.test(one));
 
   // The year that stands in brackets behind this very title is the film's, whatever dates the data have.
@@ -96,9 +96,9 @@
     const own = new Set([episode, ...[...heads, ...lines].map((one) => numbers(one)?.after)].filter(Boolean).map(plain));
     const name = (one) => trim((withYear(one)?.title ?? one).replace(CALLED, ""));
     const pieces = heads.filter((one) => beforeNumbers(one) === null).map((one) => one.split(/:\s|\s[-–—|]\s/)).filter((one) => one.length > 1).map(([first]) => first);
-    const unnumbered = (texts) => texts.filter((one) => beforeNumbers(one) === null && !/^\d+\.\s/.test(one));
+    const unnumbered = (texts) => texts.filter((one) => beforeNumbers(one) === null);
     const candidates = [...[...heads, ...lines].map((one) => beforeNumbers(one) ?? ""), ...unnumbered(facts.h1), at > 0 ? lines[at - 1] : "", ...unnumbered(heads), ...pieces]
-      .map(name).filter((one) => one.length > 1 && !own.has(plain(one)) && beforeNumbers(one) !== "" && !isSiteName(one, facts));
+      .map(name).filter((one) => one.length > 1 && !/^\d+\.\s/.test(one) && !own.has(plain(one)) && beforeNumbers(one) !== "" && !isSiteName(one, facts));
     const said = [...heads, ...lines, ...facts.above, address(facts)].map(plain), votes = (one) => said.filter((text) => text.includes(plain(one))).length;
     return candidates.map((one, order) => ({ one, order, votes: votes(one) })).sort((a, b) => b.votes - a.votes || a.order - b.order)[0]?.one ?? null;
   }

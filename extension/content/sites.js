@@ -17,7 +17,8 @@
   function player(title, second, more = {}, numbered = second) {
     // a year or a length below a title says nothing of episodes
     const name = clean(title), line = /^(?:\d{4}|\d+\s?(?:h|min|std)\b[^:]*)$/i.test(clean(second)) ? "" : clean(second);
-    if (!name || EXTRA.test(line) || BESIDE.test(name) || PERFORMED.test(`${name} | ${line}`)) return null;
+    const behind = name.split(/:\s|\s[-–—|]\s/).slice(1).join(" | "); // "Name: the making of it"
+    if (!name || EXTRA.test(line) || EXTRA.test(behind) || BESIDE.test(name) || PERFORMED.test(`${name} | ${line}`)) return null;
     if (!line) return film(name, more);
     const said = lineNumbers(clean(numbered));
     const both = numbers(line);
@@ -39,8 +40,9 @@
     return player(title[0] ?? (/^disney\s?(?:\+|plus)?$/i.test(named) ? "" : named), second[0] ?? numbered ?? "");
   }
 
-  function prime(facts, { title, second, heading, year, runtime }, data) {
+  function prime(facts, { title, second, heading, year, runtime, genres }) {
     if (!title.length) return undefined;
+    if (genres.some((one) => PERFORMED.test(one) || /concert|konzert|sport|live/i.test(one))) return null;
     const same = heading[0] && plain(heading[0]) === plain(title[0]);
     return player(title[0], second[0], { year: same ? yearIn(year[0]) : null, length: same ? seconds(runtime[0]) : null });
   }
@@ -70,7 +72,9 @@
     const short = SHORT.test(title), whole = WHOLE.test(title) ? isWhole(title) : DOCUMENTARY.test(title) || short;
     const named = whole && said ? said.title : "";
     if (OTHER.test(title.replace(WHOLE, " ").replace(named, " ")) || ABOUT_ONE.test(title.replace(WHOLE, " "))) return null;
+    const counted = someNumbers([title.replace(WHOLE, " ")]).number !== null; // a part of something, or many of them
     if (whole) {
+      if (counted) return null;
       const bare = title.replace(WHOLE, " | "), dated = withYear(bare);
       const quoted = /["“„«](.{2,60}?)["”“»]/.exec(title)?.[1];
       if (short && quoted) return film(quoted, { year: dated?.year ?? null, least: 180 });
@@ -87,7 +91,7 @@
       const sure = WHOLE_EPISODE.test(title) || /shows/i.test(genre) || (series && plain(channel[0] ?? "") && (plain(series).includes(plain(channel[0])) || plain(channel[0]).includes(plain(series))));
       return series && sure ? episode(series, [title], { least: 1200 }) : null;
     }
-    if (said && isQuiet(said.rest) && /film|movie/i.test(genre + badges.join(" ")) && said.title.split(" ").length <= 6 && !/:\s/.test(said.title)) {
+    if (said && !counted && isQuiet(said.rest) && /film|movie/i.test(genre + badges.join(" ")) && said.title.split(" ").length <= 6 && !/:\s/.test(said.title)) {
       return film(said.title, { year: said.year, least: 3600 });
     }
     return null;
@@ -215,7 +219,7 @@
     { host: /(?:^|\.)disneyplus\.com$/, read: disney, marks: { title: ".title-field", second: ".subtitle-field" } },
     { host: /(?:^|\.)(?:primevideo\.com|amazon\.(?:com|de|fr|it|es|nl|se|pl|ca|in|co\.uk|co\.jp|com\.\w\w))$/, read: prime,
       marks: { title: ".atvwebplayersdk-title-text", second: ".atvwebplayersdk-subtitle-text", heading: "[data-automation-id='title']",
-               year: "[data-automation-id='release-year-badge']", runtime: "[data-automation-id='runtime-badge']" } },
+               year: "[data-automation-id='release-year-badge']", runtime: "[data-automation-id='runtime-badge']", genres: "[data-automation-id^='genre']" } },
     { host: /(?:^|\.)youtube(?:-nocookie)?\.com$/, read: youtube,
       marks: { heading: "ytd-watch-metadata h1, .ytp-title-link", channel: "ytd-channel-name", rows: "ytd-metadata-row-renderer", badges: "ytd-watch-metadata .badge" } },
     { host: /(?:^|\.)(?:ardmediathek\.de|zdf\.de|arte\.tv)$/, read: library, marks: {} },

@@ -20,6 +20,7 @@
     made("(?<![\\p{L}\\d])(?<s>\\d{1,2})(?:[.ªº]|-?[йя])?\\s*", SEASON, GAP, "(?<e>\\d{1,4})(?:[.ªº]|-?[йя])?\\s*", EPISODE),
     made("(?<s>\\d{1,2})[.ªº]\\s*", SEASON, GAP, EPISODE, "\\s*(?<e>\\d{1,4})(?!\\d)"),
     made(SEASON, "\\s*(?<s>\\d{1,2})", GAP, "(?<e>\\d{1,4})\\.\\s*", EPISODE),
+    made("(?<!\\d)(?<s>\\d{1,2})\\.\\s*(?:série|séria|sezóna)", GAP, "(?<e>\\d{1,4})\\.\\s*", EPISODE),
     made(SEASON, "\\s*(?<s>\\d{1,2})\\s*\\((?<e>\\d{1,4})/\\d+\\)"),
     made(SEASON, "\\s*(?<s>\\d{1,2})\\s*[-:·,]\\s*(?<e>\\d{1,3})\\.\\s"),
     made("第?\\s*(?<s>\\d{1,2})\\s*(?:期|シーズン).{0,4}第\\s*(?<e>\\d{1,4})\\s*[話回]"),
@@ -28,7 +29,7 @@
     made("시즌\\s*(?<s>\\d{1,2}).{0,4}?(?<e>\\d{1,4})\\s*[화회](?!\\p{L})"),
   ];
   // A line that begins with a word and a number, twice, in any language: where the line is known to be an episode's.
-  const LINE = made("^\\p{L}{1,12}\\.?\\s?(?<s>\\d{1,2})\\s*[:,.·|/、–-]?\\s*\\p{L}{1,12}\\.?\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])");
+  const LINE = made("^\\p{L}{1,12}\\.?\\s?(?<s>\\d{1,2})\\s*[:,.·|/、–-]?\\s*(?!week|day|night|part|teil|woche|tag|heat|round|show)\\p{L}{1,12}\\.?\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])");
   const ONE = [
     made("(?<![\\p{L}\\d])(?:", EPISODE, "\\s*|[EÉ])(?<e>\\d{1,4})(?![\\p{L}\\d])"),
     made("(?<!\\d)(?<e>\\d{1,4})\\.\\s*", EPISODE),
@@ -98,7 +99,7 @@
   }
 
   function trim(text) {
-    return clean(text).replace(/^[\s\-–—|:·•,/([▶►]+|[\s\-–—|:·•,/([]+$/g, "");
+    return clean(text).replace(/^【[^】]*】/, "").replace(/^[\s\-–—|:·•,/([▶►]+|[\s\-–—|:·•,/([]+$/g, "");
   }
 
   // "Heat (1995) – Site" as its title, its year and the rest; null where no year stands in brackets.
@@ -176,7 +177,7 @@
 
   function isSiteName(part, facts) {
     const host = plain(new URL(facts.address).hostname.replace(/^www\./, "").split(".").slice(-2)[0]);
-    return [...facts.names.map(plain), host].some((name) => name && (plain(part) === name || (plain(part).length > 3 && name.includes(plain(part))) || (name.length > 3 && plain(part).includes(name) && part.split(" ").length < 4)));
+    return [...facts.names.map(plain), host].some((name) => name && (plain(part) === name || (plain(part).length > 3 && name.includes(plain(part))) || (plain(part).length > 1 && host.startsWith(plain(part))) || (name.length > 3 && plain(part).includes(name) && part.split(" ").length < 4)));
   }
 
   // A title of a page without the name of its site.
@@ -211,7 +212,7 @@
     const found = WHOLE.exec(title);
     if (!found) return false;
     const behind = /^[^|()[\]–—•:"„“]*/.exec(title.slice(found.index + found[0].length))[0].split(/\s-\s/)[0];
-    return trim(title.slice(0, found.index)) === "" || /^\s*(?:by|von|par|di|de)\s+\p{Lu}/u.test(behind) || clean(behind).split(" ").every((word) => isSaid(word));
+    return trim(title.slice(0, found.index)) === "" || /^\s*(?:by|von|par|di|de|with|mit|avec|con|com|med|z)\s+\p{Lu}/u.test(behind) || clean(behind).split(" ").every((word) => isSaid(word));
   }
   const isSaid = (word) => isAround(word) || BEHIND_WHOLE.test(word);
 
