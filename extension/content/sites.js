@@ -137,7 +137,7 @@
     return second ? player(named, trim(second)) : film(named, { year: said?.year ?? nearYear(facts), least: 2400 });
   }
 
-  const NO_WORK = /video ?game|videospiel|jeu vid|videojuego|videogioco|podcast|music video|musikvideo|clip musical/i;
+  const NO_WORK = /video ?game|videospiel|jeu vid|videojuego|videogioco|jogo|gra wideo|видеоигра|ビデオゲーム|비디오 게임|电子游戏|podcast|music video|musikvideo|clip musical/i;
   function imdb(facts, { heading, above, series, link }, data) {
     const id = /^(?:\/[a-z]{2}(?:-[a-z]{2})?)?\/title\/(tt\d{7,})/.exec(path(facts))?.[1];
     const titled = clean(facts.og.title ?? "") || clean(facts.title);
@@ -188,13 +188,14 @@
   const DEFINED = /(?<!\p{L})(?<other>manga|novel(?:la)?|comics?|graphic novel|short story|stage play|play|opera|musical|album|song|soundtrack|video game|franchise|media franchise|film series|character|actor|actress|filmmaker|director|roman|novelle|erzählung|theaterstück|videospiel|bande dessinée|pièce de théâtre|jeu vidéo|novela|cuento|romanzo|racconto|videogioco|powieść|роман|повесть|漫画|小説|小说)(?!\p{L})|(?<work>film|movie|television|fernseh|tv|série|serie|series|sitcom|documentary|película|filme|elokuva|фильм|сериал|映画|ドラマ|电影|영화)/iu;
   const isOtherFirst = (text) => Boolean(DEFINED.exec(text)?.groups.other);
 
-  const NO_NAMESPACE = /\/wiki\/[^/]*(?:talk|diskussion|discussion|discusi|discussione|overleg|обсуждение|ノート|spe[cz]ial|category|kategori|catégorie|categor|datei|file|user|benutzer|wikipedia|portal|template|vorlage|help|hilfe)[^/]*:/i;
+  // "Talk:Heat", in any language; the colon within a title has a space behind it.
+  const NO_NAMESPACE = /\/wiki\/[^/:]+:(?![_ ])/;
   function wikipedia(facts, { heading, body, description, categories, box, rows, first, wikidata, other }) {
     const space = /(?:^|\s)ns-(\d+)/.exec(body[0] ?? "")?.[1];
     if ((space ? space !== "0" : NO_NAMESPACE.test(pathOf(facts.address))) || other.length) return null;
     const name = clean(heading[0]), bracketed = IN_TITLE.exec(name), bracket = bracketed?.[2] ?? "";
     const about = clean(description[0]), start = clean(first[0]);
-    if (!name || NO_ARTICLE.test(bracket) || /^(?:list of|liste|lista|elenco|anexo:|seznam|список|一覧)|一覧$|(?:season|series|staffel|saison|temporada|stagione|sezon|сезон)\s*\d+$/iu.test(name)) return null;
+    if (!name || NO_ARTICLE.test(bracket) || /^(?:lists? of|liste|lista|lijst|luettelo|elenco|anexo:|seznam|zoznam|список|κατάλογος|קטגוריה|רשימת|قائمة|فهرست|一覧)|(?:一覧|列表|목록)$|(?:season|series|staffel|saison|temporada|stagione|sezon|сезон)\s*\d+$/iu.test(name)) return null;
     const says = categories.map(clean), films = says.filter((one) => FILM_CATEGORY.test(one)), series = says.filter((one) => SERIES_CATEGORY.test(one));
     const goesOn = rows.some((row) => GOES_ON.test(clean(row)));
     const lasting = rows.some((row) => /(?<!\d)\d{1,3}\s*(?:′|['’]|min|minut|分|мин|хв|λεπτ|دقیقه|دقيقة|דקות|분|phút|perc|dk|menit)/iu.test(row));

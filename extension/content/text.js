@@ -113,7 +113,7 @@
 
   function yearIn(text) {
     // "2010er", "1990s" and "années 2000" are decades
-    const found = /(?<!\d|(?:années|anni|años|anos|jaren|lata) )(1[89]\d\d|20\d\d)(?!\d|['’]?(?:s|er\p{L}*)(?!\p{L})|-(?:tal|luv|х|ies)|년대|年代)/iu.exec(String(text ?? ""));
+    const found = /(?<!\d|(?:années|anni|años|anos|jaren|lata|anii|anys|δεκαετία του) )(1[89]\d\d|20\d\d)(?!\d|(?<=0)-\p{L}|['’]?(?:s|er\p{L}*)(?!\p{L})|-(?:tal|luv|х|ies)|년대|年代)/iu.exec(String(text ?? ""));
     return found ? Number(found[1]) : null;
   }
 
@@ -305,7 +305,7 @@
     "konzerte?", "concerts?", "concierto", "philharmoni\\w+", "live (?:at|in|from|aus)", "gameplay", "let'?s play", "podcast",
     "lecture", "vorlesung", "webinar", "music video", "musikvideo", "in concert", "en concert", "en concierto", "in concerto", "unplugged", "(?:world|farewell|stadium|reunion|live) tour", "live(?=:|$)",
     "full match", "match replay", "matchday", "spieltag", "highlights", "uefa", "champions league", "premier league", "bundesliga", "la ?liga", "nfl", "nba", "nhl", "mlb", "wwe", "ufc", "grand prix", "world cup", "weltmeisterschaft", "calcio", "fútbol", "fußball",
-    "imagefilm", "markenfilm", "werbefilm", "firmenfilm", "imagevideo", "brand film", "commercial",
+    "cinematics", "cutscenes", "game movie", "imagefilm", "markenfilm", "werbefilm", "firmenfilm", "imagevideo", "brand film", "commercial",
   ]);
   // Said of a film by somebody who talks about it, also where the title itself is known.
   const ABOUT_ONE = words([
