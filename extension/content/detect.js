@@ -60,11 +60,13 @@
       return { ...work, year, least: EXTRA.test(around) ? 3600 : work.length ? Math.min(1200, leastOf(facts)) : leastOf(facts), length: work.length ?? lengthOf(data, work.title) ?? nearLength(facts) };
     }
     if (work.kind === "series") {
+      const named = [facts.title, ...facts.h1, clean(facts.og.title)].map(numbers).find(Boolean); // the page of an episode, with the series' data
+      if (named) return { ...work, kind: "episode", ids: {}, season: named.season, number: named.number, least: 400 };
       const both = texts.map(numbers).find(Boolean);
       return { ...work, least: 600, playing: both ? { kind: "episode", season: both.season, number: both.number } : null };
     }
     const told = someNumbers(texts);
-    const title = work.title || seriesIn(facts, data, work.episode);
+    const title = work.title || seriesIn(facts, work.episode);
     return title ? { ...work, title, season: work.season ?? told.season, number: work.number ?? told.number, least: 400 } : null;
   }
 
@@ -88,14 +90,16 @@
 
   const address = (facts) => pathOf(facts.address).replaceAll(/[-_/]/g, " ");
 
+  const BETWEEN = /:\s|\s[-–—|]\s/;
   const CALLED = /^(?:watch|stream|serie[ns]?|série|сериал|дорама|dizi|assistir|ver|regarder|guarda|oglądaj)\s+(?=\p{Lu})/iu;
   // A series' name: of all that stands before the numbers, or in a heading without any, what most of the page's texts hold.
-  function seriesIn(facts, data, episode) {
+  function seriesIn(facts, episode) {
     const lines = beside(facts), at = lines.findIndex((one) => beforeNumbers(one) === "");
     const heads = [...facts.h1, withoutSite(facts.title, facts), withoutSite(clean(facts.og.title), facts), ...facts.h2];
-    const own = new Set([episode, ...[...heads, ...lines].map((one) => numbers(one)?.after)].filter(Boolean).map(plain));
+    const after = [...heads, ...lines].map((one) => numbers(one)?.after ?? "");
+    const own = new Set([episode, ...after, ...after.map((one) => one.split(BETWEEN)[0])].filter(Boolean).map(plain));
     const name = (one) => trim((withYear(one)?.title ?? one).replace(CALLED, ""));
-    const pieces = heads.filter((one) => beforeNumbers(one) === null).map((one) => one.split(/:\s|\s[-–—|]\s/)).filter((one) => one.length > 1).map(([first]) => first);
+    const pieces = heads.filter((one) => beforeNumbers(one) === null).map((one) => one.split(BETWEEN)).filter((one) => one.length > 1).map(([first]) => first);
     const unnumbered = (texts) => texts.filter((one) => beforeNumbers(one) === null);
     const candidates = [...[...heads, ...lines].map((one) => beforeNumbers(one) ?? ""), ...unnumbered(facts.h1), at > 0 ? lines[at - 1] : "", ...unnumbered(heads), ...pieces]
       .map(name).filter((one) => one.length > 1 && !/^\d+\.\s/.test(one) && !own.has(plain(one)) && beforeNumbers(one) !== "" && !isSiteName(one, facts));
@@ -120,7 +124,7 @@
     const told = someNumbers(texts);
     // an episode without a number is told from news, talks and matches by nothing but its name
     if (told.number === null) return null;
-    const series = seriesIn(facts, data, null);
+    const series = seriesIn(facts, null);
     return series ? { title: series, kind: "episode", ...told, length, least: 180 } : null;
   }
 
@@ -129,14 +133,13 @@
   const RATED = /(?<![\p{L}\d])(?:fsk ?\d+|rated (?:g|pg|pg-13|r|nc-17)|pg-13|tv-(?:14|ma|pg|y7))(?![\p{L}\d])/iu;
   // Such a line beside the heading says that this is no film, unless it calls it one.
   const STAGED = /(?<!\p{L})(?:lecture|vorlesung|webinar|talk ?show|talk|magazin|nachrichten|news|actualités|noticias|telegiornale|nyheder|nyheter|uutiset|wiadomości|новости|zprávy|journaal|híradó|konzert|concert|concierto|oper|opera|opéra|theater|theatre|théâtre|teatro|ballett?|livestream|gottesdienst|full match|podcast|gameplay|kurs|course|tutorial|mitschnitt|aufzeichnung|recording|sitzung|quiz|orchest\p{L}*|conductor|dirigent\p{L}*|philharmoni\p{L}*|symphon\p{L}*|sinfoni\p{L}*|recorded live|on stage|inszenierung|lesung|vortrag|hochamt|hörbuch|hörspiel|gelesen von|zpravodajství|aktualności|hírek|știri|jurnalul?|haberler|новини|ειδήσεις|חדשות|أخبار|noticiário|telejornal|mecz|zápas|meccs|maçı?|матч|jogo|partida|partido|partita|ottelu|kampen|αγώνας|משחק|مباراة|koncert\p{L}*|konser\p{L}*|концерт\p{L}*|συναυλία|קונצרט|حفلة?|wykład\p{L}*|přednáška|előadás|prelegere|ders|лекци\p{L}*|лекція|διάλεξη|הרצאה|محاضرة|föreläsning|forelæsning|foredrag|luento|palestra|aula|lezione|conferenza|debat\p{L}*|débat|msza|mše|istentisztelet|богослуж\p{L}*|gudstj\p{L}+|jumalanpalvelus|misa|missa|messa|recenze|recenzja|рецензі?\p{L}*|κριτική|anmeldelse|recension|arvostelu|workshop|seminar|dj[- ]set|\p{L}*gespräch\p{L}*)(?!\p{L})|ニュース|コンサート|講義|試合|新闻|音乐会|演唱会|讲座|比赛|뉴스|콘서트|강의|경기/iu;
-  const STAGE = /gam(?:e|ing)(?!lan)|zocker|(?<!film|spiel|kino|movie ?)theat(?:er|re)|konzert|concert|klassik|philharmon|bühne|festspiel|opernhaus/iu;
+  const STAGE = /gam(?:e|ing)(?!lan)|zocker|wedding|hochzeit|mariage|(?<!film|spiel|kino|movie ?)theat(?:er|re)|konzert|concert|klassik|philharmon|bühne|festspiel|opernhaus/iu;
   const WHERE = /\/(?:films?|filme|movies?|watch|player|play|stream\w*|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|titles?|feature|documentar\w+|dokus?|ver|voir|guarda|regarder|assistir|ogladaj|izle|abspielen|wiedergabe|spielen|detail|vod)\//i;
   const OF_FILMS = /\/(?:films?|filme|movies?|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|feature|documentar\w+|dokus?)\//i;
   // Sites of these have long videos that are no films.
   const OTHER_SITE = /(?:^|[.-])(?:kurse?|courses?|learn\w*|lernen|academy|akademie|school|schule|uni|mooc|edu|sport\w*|gam(?:es?|ing)|news|radio|podcasts?|church|kirche|gemeinde|stadt|events?|conf\w*|music|musik|concerts?)(?:$|[.-])/i;
   const MAKER = /(?<!\p{L})(?:a film by|ein film von|un film de|un film di|een film van)(?!\p{L})/iu;
   const STREAMS = /(?:^|\.)(?:hulu|max|hbomax|paramountplus|peacocktv|tv\.apple|discoveryplus|crunchyroll|mubi|joyn|tvnow|rtl|wowtv|sky\w*|canalplus|viaplay|starz|shudder|criterionchannel|kanopy|stan|britbox|itv|channel4|nowtv|pluto|plex|rakuten|filmin|hotstar|viki|iqiyi|wavve|tving|watcha|tubitv|raiplay|france|rtve|svtplay|nrk|dr|yle|npo|tvp|ceskatelevize|orf|srf|rts|vrt|movistarplus|globoplay|okko|ivi)\.(?:com|tv|de|fr|it|es|se|no|dk|fi|nl|pl|cz|at|ch|be|co\.uk|co|net|ru|com\.au)$/i;
-  const PLACE = /vod|videothek|mediathek|stream|tube|(?:^|[.-])tv|play/i;
   const SERIAL = /seri|novela|sitcom|dizi|anime|drama|season|staffel|saison|temporada|sezon|\/tv\//i;
 
   // What speaks of films beside a title: the site's name, a genre, who made it, one link to a list of films, the address.
@@ -162,7 +165,7 @@
     const one = both ?? ((SERIAL.test(hostname + pathname + facts.title) || /第\s*\d+\s*[集話]|\d+\s*[화회]/u.test([facts.title, ...facts.h1, ...facts.h2].join(" | "))) && !other ? oneNumber([facts.title, ...facts.h1, ...facts.h2]) : null);
     if (one) {
       if (OTHER.test(spoken)) return null;
-      const series = data.video?.series || seriesIn(facts, data, one.after ?? "");
+      const series = data.video?.series || seriesIn(facts, one.after ?? "");
       return series ? { title: series, kind: "episode", season: one.season, number: one.number, least: both ? 240 : 900 } : null;
     }
     const page = withoutSite(facts.title, facts);
@@ -182,16 +185,15 @@
     const trusted = sure && (placed || called || filmed || credited);
     if (OTHER.test((trusted ? spoken.replaceAll(name, " ") : spoken).replace(WHOLE, " "))) return null;
     const year = said?.year ?? nearYear(facts), length = data.video?.length ?? nearLength(facts);
-    const plainName = sure && !/[\d,:]/.test(name) && name.split(" ").length < 6;
     const told = beside(facts).some((one) => yearIn(one) && /\d\s*(?:min|分|мин)/i.test(one) && !/\d{1,2}[./]\d{1,2}[./]/.test(one));
     const points = 2 * Boolean(sure) + 2 * whole + where + called + filmed + 2 * credited + 2 * linked + (!sure && year !== null) + Boolean(length) + told;
     // a name and a year alone may be anybody's video: something must speak of films, or of a place where they are played
     const signs = whole || called || filmed || credited || linked || placed;
-    if (points < (other ? 4 : 2) || !(signs || plainName)) return null;
+    if (points < (other ? 4 : 2) || !signs) return null;
     return {
       title: trim(name.replace(WHOLE, "").replace(ENDING, "")) || name, year, kind: "film", length,
       // what is said to be so long, by whom and of when, may be short
-      least: isShort(facts) ? 300 : byMaker ? 600 : credited && year !== null && length ? 1200 : !signs ? (where || PLACE.test(hostname) ? 4800 : 6000) : points > 2 ? 2400 : sure ? 4800 : 3600,
+      least: isShort(facts) ? 300 : byMaker ? 600 : credited && year !== null && length ? 1200 : points > 2 ? 2400 : sure ? 4800 : 3600,
     };
   }
 
@@ -206,6 +208,12 @@
   function oneNumber(texts) {
     const { number } = someNumbers(texts);
     return number === null ? null : { season: null, number };
+  }
+
+  // The film of the page before, where this one, its player, says no more than the name.
+  function goesOn(left, facts) {
+    const named = left?.kind === "film" && [withoutSite(facts.title, facts), ...facts.h1].some((one) => plain(withYear(one)?.title ?? one) === plain(left.title));
+    return named ? { ...left, look: false, rank: 1 } : null;
   }
 
   // Whether this video is the thing itself, and was seen: at least half of its length was played.
@@ -229,5 +237,5 @@
     return kind === "episode" ? { ...made, season, number } : made;
   }
 
-  globalThis.epicrec.detect = { identify, judge, report };
+  globalThis.epicrec.detect = { identify, goesOn, judge, report };
 })();

@@ -98,10 +98,11 @@
   }
 
   // The libraries of the broadcasters: what is no film there says so by its programme or its genre.
-  const NOT_THERE = /nachrichten|news|journal|politik|talk|show|sport|konzert|concert|musik|musique|music|(?<!\p{L})oper(?!\p{L})|opéra|opera|proms|magazin|wetter|(?<!\p{L})live|satire|quiz|bühne|theater|théâtre|spectacle|infos|(?<!\p{L})actu|tagesschau|tagesthemen|(?<!\p{L})heute(?!\p{L})|maischberger|miosga|anne will|hart aber fair|illner|(?<!\p{L})lanz(?!\p{L})|monitor|panorama|weltspiegel|brisant|plusminus|(?<!\p{L})fakt(?!\p{L})|extra 3|(?<!\p{L})nuhr|gottesdienst/iu;
+  const NOT_THERE = /nachrichten|news|journal|politik|talk|show|sport|konzert|concert|musik|musique|music|(?<!\p{L})oper(?!\p{L})|opéra|opera|proms|magazin|wetter|orchest|sinfoni|symphon|philharmon|(?<!\p{L})chor(?!\p{L})|(?<!\p{L})live|satire|quiz|bühne|theater|théâtre|spectacle|infos|(?<!\p{L})actu|tagesschau|tagesthemen|(?<!\p{L})heute(?!\p{L})|maischberger|miosga|anne will|hart aber fair|illner|(?<!\p{L})lanz(?!\p{L})|monitor|panorama|weltspiegel|brisant|plusminus|(?<!\p{L})fakt(?!\p{L})|extra 3|(?<!\p{L})nuhr|gottesdienst/iu;
   const DAY = /(?<!\d)\d{1,2}[./]\s?\d{1,2}[./]\s?(?:\d{2,4})?(?!\d)|(?:vom|of|du|del?) \d{1,2}(?:\.|er)? (?:de )?\p{L}{3,}|^\d{1,2} \p{L}+ \d{4}$/iu;
   const COUNTED = /\(\d+\/\d+\)/, NUMBERED = /\((?!(?:18|19|20)\d\d\))(\d{1,4})\)$/;
   const GENRE = /^(?:serien?|séries?|film\p{L}*|spielfilm\p{L}*|fernsehfilm\p{L}*|kurzfilm\p{L}*|doku\p{L}*|documentair\p{L}*|krimi\p{L}*|drama|comedy|kino|cinéma)(?: .*)?$|film|kino|highlights|folgen|staffel/iu;
+  const MADE = /(?<!\p{L})(?:regie|réalisation|réalisé|film|kom[öo]die|drama|drame|krimi|thriller|comédie|melodram|märchen|western|porträt|reportagen?)(?!\p{L})|film von|spielfilm|fernsehfilm|dokumentar/iu;
   function library(facts, marks, data) {
     const title = clean(facts.h1[0] ?? data.video?.name ?? facts.og.title), page = withoutSite(facts.title, facts);
     const where = path(facts), lines = beside(facts).filter((one) => one.split(" ").length < 12);
@@ -122,8 +123,10 @@
       return series ? episode(series, texts, counted ? { season: null, number: Number(counted[1]) } : {}) : null;
     }
     const known = FILM.test(`${kinds} ${where.replaceAll(/[-/]/g, " ")}`) || WHOLE.test(suffix);
-    const said = withYear(title);
-    return film(said?.title ?? title, { year: said?.year ?? nearYear(facts), least: known ? 300 : 2400, length: data.video?.length ?? null });
+    const said = withYear(title), year = said?.year ?? nearYear(facts);
+    // a programme is a film where something says so, not for being long
+    const told = known || year !== null || MADE.test(`${kinds} | ${facts.about}`) || /^video\.movie/.test(facts.og.type ?? "");
+    return told ? film(said?.title ?? title, { year, least: known ? 300 : 2400, length: data.video?.length ?? null }) : null;
   }
 
   function bbc(facts, { parts }, data) {

@@ -34,7 +34,7 @@
     made("(?<![\\p{L}\\d])(?:", EPISODE, "\\s*|[EÉ])(?<e>\\d{1,4})(?![\\p{L}\\d])"),
     made("(?<!\\d)(?<e>\\d{1,4})\\.\\s*", EPISODE),
     made("第\\s*(?<e>\\d{1,4})\\s*[話回集]"),
-    made("(?<![\\p{L}\\d])(?<e>\\d{1,4})\\s*[화회](?!\\p{L})"),
+    made("(?<![\\p{L}\\d])(?<e>\\d{1,4})\\s*[화회話](?!\\p{L})"),
     made("\\((?<e>\\d{1,4})/\\d{1,4}\\)"),
   ];
   const ONLY_SEASON = [
@@ -305,7 +305,7 @@
     "konzerte?", "concerts?", "concierto", "philharmoni\\w+", "live (?:at|in|from|aus)", "gameplay", "let'?s play", "podcast",
     "lecture", "vorlesung", "webinar", "music video", "musikvideo", "in concert", "en concert", "en concierto", "in concerto", "unplugged", "(?:world|farewell|stadium|reunion|live) tour", "live(?=:|$)",
     "full match", "match replay", "matchday", "spieltag", "highlights", "uefa", "champions league", "premier league", "bundesliga", "la ?liga", "nfl", "nba", "nhl", "mlb", "wwe", "ufc", "grand prix", "world cup", "weltmeisterschaft", "calcio", "fútbol", "fußball",
-    "cinematics", "cutscenes", "game movie", "imagefilm", "markenfilm", "werbefilm", "firmenfilm", "imagevideo", "brand film", "commercial",
+    "wedding films?", "hochzeitsfilme?", "cinematics", "cutscenes", "game movie", "imagefilm", "markenfilm", "werbefilm", "firmenfilm", "imagevideo", "brand film", "commercial",
   ]);
   // Said of a film by somebody who talks about it, also where the title itself is known.
   const ABOUT_ONE = words([

@@ -10,7 +10,7 @@
     #tell; #later; #page; #address; #top;
     #playing = new Playing(() => this.#soon());
     #elsewhere = new Map(); // what plays in frames
-    #before = null; #facts = null; #found = null; #since = 0; #looked = null; #waiting = false; #said = new Set(); #blind = false;
+    #before = null; #facts = null; #found = null; #left = null; #looked = null; #waiting = false; #said = new Set(); #blind = false;
     #changed = true; // the page, since it was read
 
     constructor({ tell, page = document, address = () => location.href, later = (act, ms) => setTimeout(act, ms), top = true }) {
@@ -58,6 +58,7 @@
       this.#changed = reading.roots(this.#page).length > 1; // nobody tells of changes in shadow roots
       if (moved) {
         this.#before = this.#facts;
+        this.#left = this.#found ?? this.#left;
         this.#found = this.#looked = null;
         this.#playing.forget();
         this.#elsewhere.clear();
@@ -65,7 +66,8 @@
       }
       this.#facts = reading.read(this.#page, address);
       this.#playing.look(this.#page);
-      const found = detect.identify(reading.fresh(this.#facts, this.#before)) ?? [...this.#elsewhere.values()].map((one) => one.found).find(Boolean) ?? null;
+      const found = detect.identify(reading.fresh(this.#facts, this.#before)) ?? detect.goesOn(this.#left, this.#facts)
+        ?? [...this.#elsewhere.values()].map((one) => one.found).find(Boolean) ?? null;
       // another title, and nothing known of it: what words alone said before is over
       if (!found && this.#found?.rank < 3 && this.#found.titled !== this.#facts.title) {
         this.#found = null;
