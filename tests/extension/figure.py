@@ -12,6 +12,10 @@ EXTENSION = Path(__file__).parents[2] / "extension"
 CONTENT = ("text", "schema", "sites", "facts", "detect", "playing", "watch")
 SCRIPTS = "\n".join((EXTENSION / "content" / f"{name}.js").read_text("utf-8") for name in CONTENT)
 SIMULATE = (Path(__file__).parent / "simulate.js").read_text("utf-8")
+PLAY = (
+    f"async (all) => {{ const simulate = {SIMULATE};\n"
+    "const told = []; for (const one of all) told.push(await simulate(one)); return told; }"
+)
 
 Label = dict[str, Any]
 
@@ -40,8 +44,7 @@ def judge_pages(page: Any, labels: list[Label], files: dict[str, str]) -> Figure
     `page` is any page of a browser that has the extension's scripts (`SCRIPTS`).
     """
     found = Figure()
-    for label in labels:
-        said = seen_on(page, label, files)
+    for label, said in zip(labels, seen_on(page, labels, files), strict=True):
         right = [one for one in said if label["expected"] and is_right(one, label["expected"])]
         found.reports += len(said)
         found.right += bool(right)
@@ -51,17 +54,34 @@ def judge_pages(page: Any, labels: list[Label], files: dict[str, str]) -> Figure
     return found
 
 
-def seen_on(page: Any, label: Label, files: dict[str, str]) -> list[Label]:
-    """The reports of one page; one that grew from looked at to watched counts once."""
-    heard: list[Any] = []
-    for frame in label.get("frames", []):
-        given = {"label": label, "frame": frame["address"], "frames": []}
-        heard += page.evaluate(SIMULATE, given | {"html": files[frame["file"]]})
-    given = {"label": label, "frame": None, "frames": heard, "html": files[label["file"]]}
-    told = page.evaluate(SIMULATE, given)
-    reports = [one["said"]["seen"] for one in told if "seen" in one["said"]]
-    grown = {work_of(one) for one in reports if one["how"] == "watched"}
-    return [one for one in reports if one["how"] == "watched" or work_of(one) not in grown]
+def seen_on(page: Any, labels: list[Label], files: dict[str, str]) -> list[list[Label]]:
+    """The reports of each page; what its frames tell is heard by the page around them."""
+    frames = [(label, frame) for label in labels for frame in label.get("frames", [])]
+    inner = [
+        {"label": label, "frame": frame["address"], "frames": [], "html": files[frame["file"]]}
+        for label, frame in frames
+    ]
+    heard: dict[str, list[Any]] = {label["file"]: [] for label in labels}
+    for (label, _), told in zip(frames, play(page, inner), strict=True):
+        heard[label["file"]] += told
+    outer = [
+        {"label": one, "frame": None, "frames": heard[one["file"]], "html": files[one["file"]]}
+        for one in labels
+    ]
+    return [reports(told) for told in play(page, outer)]
+
+
+def play(page: Any, documents: list[dict[str, Any]]) -> list[list[Any]]:
+    """What each document tells; many at a time, since asking takes longer than playing."""
+    parts = [documents[at : at + 100] for at in range(0, len(documents), 100)]
+    return [told for part in parts for told in page.evaluate(PLAY, part)]
+
+
+def reports(told: list[Any]) -> list[Label]:
+    """What was seen; a report that grew from looked at to watched counts once."""
+    seen = [one["said"]["seen"] for one in told if "seen" in one["said"]]
+    grown = {work_of(one) for one in seen if one["how"] == "watched"}
+    return [one for one in seen if one["how"] == "watched" or work_of(one) not in grown]
 
 
 def work_of(report: Label) -> tuple[Any, ...]:

@@ -89,7 +89,7 @@ async ({ label, frame, frames, html }) => {
   const end = Math.max(10, 5 + (points.at(-1)?.t ?? 0));
   for (const script of label.playback) if ((script.frame ?? null) === frame && find(page, script.video)) put(script);
   watch.start();
-  const STEP = 5; // a browser fires more often; every event and timer still comes at its own time
+  const STEP = 20; // a browser fires more often; every event and timer still comes at its own time
   while (now < end) {
     timers.sort((a, b) => a.at - b.at || a.order - b.order);
     const next = Math.min(end, points[0]?.t ?? end, timers[0]?.at ?? end, now + STEP);
