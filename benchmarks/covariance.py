@@ -1,7 +1,9 @@
 """The private covariance fit: time and memory on Netflix, and how both grow.
 
     python benchmarks/covariance.py            growth on simulated ratings
-    python benchmarks/covariance.py netflix    the whole fit, where the data is beside the checkout
+    python benchmarks/covariance.py netflix [EVERY]
+                                               the whole fit, with the catalogue, of every so
+                                               manieth user, where the data is beside the checkout
     python benchmarks/covariance.py before ../before/src [DATA [EVERY]]
                                                pairs of items by another version's code and by ours,
                                                in turns, of every so manieth user of a data set
@@ -23,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from epicrec.data import Ratings, Scale, load_dataset, split_probe
+from epicrec.data import Catalogue, Ratings, Scale, load_dataset, split_probe
 from epicrec.engine.local import local
 from epicrec.models.covariance.kernel import memory_needed
 from epicrec.models.covariance.model import CovarianceSVD
@@ -46,9 +48,12 @@ def simulated(users: int, items: int, per_user: int) -> Ratings:
     )
 
 
-def one_fit(ratings: Ratings, **settings: Any) -> dict[str, Any]:
+def one_fit(
+    ratings: Ratings, catalogue: Catalogue | None = None, **settings: Any
+) -> dict[str, Any]:
+    given = {"items": ratings.item_ids, "scale": "1:5:1"}
     used, began = time.process_time(), time.perf_counter()
-    CovarianceSVD(epsilon=100.0, **settings).fit(ratings, items=ratings.item_ids, scale="1:5:1")
+    CovarianceSVD(**{"epsilon": 100.0} | settings).fit(ratings, catalogue, **given)
     return {
         "ratings": len(ratings),
         "items": ratings.n_items,
@@ -102,10 +107,16 @@ def main(arguments: list[str]) -> None:
     elif arguments[:1] == ["sum"]:
         print(json.dumps(one_sum(arguments[1], int(arguments[2]))))
     elif arguments[:1] == ["netflix"]:
-        one_fit(simulated(50, 60, 5))
-        train, _ = split_probe(load_dataset("netflix").ratings)
-        for unit in ("rating", "user"):
-            print(json.dumps({"unit": unit} | one_fit(train, unit=unit)))
+        films = load_dataset("films")
+        one_fit(films.ratings, films.catalogue, epsilon=1000.0)  # compile
+        dataset = load_dataset("netflix")
+        train, catalogue = split_probe(dataset.ratings)[0], dataset.catalogue
+        del dataset
+        if arguments[1:]:
+            train = train.users_at(np.arange(0, train.n_users, int(arguments[1])))
+        loaded = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        found = one_fit(train, catalogue, epsilon=1.0, delta=1e-8)
+        print(json.dumps({"loaded_mb": loaded, "busy": os.getloadavg()[0]} | found))
     else:
         growth = [(2000, 2000, n) for n in (25, 50, 100, 200)]
         growth += [(2000, n, 50) for n in (1000, 2000, 4000, 8000)]

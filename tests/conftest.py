@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,6 +62,25 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"needs the real rating data, which is not at {folder}; set EPICREC_DATA")
     return folder
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The one Spark cluster of the run, with its folder, master and workers."""
+    from cluster import running_cluster
+
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def spark(cluster: Any) -> Iterator[Any]:
+    """The one session of this process with the cluster."""
+    from cluster import session_with
+
+    running = session_with(cluster)
+    yield running
+    running.stop()
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,13 @@
-"""The Spark engine on a real cluster on loopback: the same numbers as `local`, whatever happens.
-
-A master and two workers run as processes of their own, and are ended by their ids.
-"""
+"""The Spark engine on a real cluster on loopback: the same numbers as `local`, whatever happens."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+import threading
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,126 +15,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from cluster import ENVIRONMENT, HOME, MARKS, Cluster, answers, in_cluster, wait_for
 from epicrec.data import Ratings
+from epicrec.engine import spark as engine
 from epicrec.engine.local import local
+from epicrec.engine.session import session
+from epicrec.engine.spark import SparkRatings
 from epicrec.errors import InputError
+from epicrec.files import write_whole
+from epicrec.models import checkpoint
 from epicrec.models.bias import Bias
 from epicrec.models.covariance.model import CovarianceSVD
 from epicrec.models.covariance.statistics import ItemEffects, PairSums
+from epicrec.models.private_bias import ForAndAgainst, PrivateBias
 from ports import held_port
 
-pyspark = pytest.importorskip("pyspark", reason="needs pyspark: pip install 'epicrec[spark]'")
-if shutil.which("java") is None:
-    pytest.skip("needs Java 17 or 21, which is not here", allow_module_level=True)
-
-from epicrec.engine import spark as engine  # noqa: E402
-from epicrec.engine.session import session  # noqa: E402
-from epicrec.engine.spark import SparkRatings  # noqa: E402
-
-pytestmark = [
-    pytest.mark.xdist_group("spark"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Spark leaves its sockets open
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
-]
-
-HOME = Path(pyspark.__file__).parent
-SOURCES = str(Path(__file__).parents[2] / "src")
-ENVIRONMENT = os.environ | {
-    "SPARK_HOME": str(HOME),
-    "SPARK_LOCAL_IP": "127.0.0.1",
-    "SPARK_DAEMON_MEMORY": "600m",
-    "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short lives
-    "PYSPARK_PYTHON": sys.executable,
-    # a busy machine is slow and not gone
-    "PYSPARK_SUBMIT_ARGS": "--conf spark.network.timeout=900s --conf spark.rpc.askTimeout=900s "
-    "--conf spark.sql.shuffle.partitions=2 pyspark-shell",
-    "PYTHONPATH": SOURCES,
-}
-
-
-@dataclass
-class Cluster:
-    """A master and its workers, one core each."""
-
-    folder: Path
-    port: int
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
-
-    @property
-    def master(self) -> str:
-        return f"spark://127.0.0.1:{self.port}"
-
-    def start(self, kind: str, *options: str) -> subprocess.Popen[bytes]:
-        what = f"org.apache.spark.deploy.{kind.lower()}.{kind}"
-        command = [str(HOME / "bin" / "spark-class"), what, "--host", "127.0.0.1"]
-        log = (self.folder / f"{kind}-{len(self.processes)}.log").open("wb")
-        with log:
-            process = subprocess.Popen(
-                [*command, "--webui-port", "0", *options], stdout=log, stderr=log, env=ENVIRONMENT
-            )
-        self.processes.append(process)
-        return process
-
-    def add_worker(self) -> subprocess.Popen[bytes]:
-        room = ["-c", "1", "-m", "1g", "-d", str(self.folder / f"work-{len(self.processes)}")]
-        return self.start("Worker", self.master, *room)
-
-    def end(self) -> None:
-        for process in self.processes:
-            with suppress(ProcessLookupError):
-                process.terminate()
-        for process in self.processes:
-            process.wait()
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory) -> Iterator[Cluster]:
-    with held_port() as port:
-        running = Cluster(tmp_path_factory.mktemp("cluster"), port)
-        try:
-            running.start("Master", "--port", str(port))
-            wait_for(lambda: answers(port), "the master")
-            running.add_worker()
-            running.add_worker()
-            yield running
-        finally:
-            running.end()
-
-
-@pytest.fixture(scope="module")
-def spark(cluster: Cluster) -> Iterator[Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in ENVIRONMENT.items():
-            patch.setenv(name, value)
-        running = session(cluster.master)
-        yield running
-        running.stop()
-
-
-def answers(port: int) -> bool:
-    import socket
-
-    with suppress(OSError):
-        socket.create_connection(("127.0.0.1", port), 1).close()
-        return True
-    return False
-
-
-def wait_for(happened: Any, what: str) -> None:
-    until = time.monotonic() + 300
-    while not happened():
-        if time.monotonic() > until:
-            pytest.fail(f"{what} did not come")
-        time.sleep(0.1)
-
-
-def in_cluster(spark: Any, ratings: Ratings, partitions: int | None = None) -> SparkRatings:
-    """The ratings in the cluster, in no order."""
-    table = ratings.to_table().select(["user_id", "item_id", "rating"])
-    mixed = table.take(np.random.default_rng(5).permutation(len(table)))
-    frame = spark.createDataFrame(mixed)
-    scale = ratings.scale
-    return SparkRatings.of(frame, items=ratings.item_ids, scale=scale, partitions=partitions)
+pytestmark = MARKS
 
 
 def test_sums_are_those_of_local_to_the_bit(spark, viewers: Ratings) -> None:
@@ -191,7 +82,6 @@ def test_a_worker_killed_in_the_middle_changes_nothing(
 
     there = in_cluster(spark, viewers, 2)
     assert len(there) == len(viewers)  # and so they stand on the workers' disks
-    import threading
 
     def kill() -> None:
         def running() -> list[str]:
@@ -211,6 +101,39 @@ def test_a_worker_killed_in_the_middle_changes_nothing(
     found = there.total(statistic)
     killing.join()
     np.testing.assert_array_equal(found, ItemEffects("user", 2, viewers.scale)(viewers))
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_driver_that_ends_goes_on_with_the_sum_of_the_cluster_and_one_draw(
+    spark, viewers: Ratings, tmp_path: Path, monkeypatch
+) -> None:
+    """Between the sum and the draw, and after the draw; without a seed, so that a second draw would
+    be another one."""
+    there, model, write, asked = in_cluster(spark, viewers, 2), PrivateBias(), write_whole, []
+    total = SparkRatings.total
+    monkeypatch.setattr(SparkRatings, "total", lambda *given: asked.append(1) or total(*given))
+    known = {}
+
+    for last in ("sum", "release", "nothing"):
+
+        def writing(path: Path, fill: Any, last: str = last) -> None:
+            write(path, fill)
+            if last in path.name:
+                with np.load(path) as file:
+                    known[last] = file["numbers"]
+                raise Killed
+
+        monkeypatch.setattr(checkpoint, "write_whole", writing)
+        with suppress(Killed), checkpoint.kept_in(tmp_path / "kept", model):
+            model.fit(there)
+    assert asked == [1]
+    np.testing.assert_array_equal(known["sum"], local(ForAndAgainst(viewers.scale), viewers))
+    np.testing.assert_array_equal(known["release"].reshape(2, -1), model.totals_)
+    assert (known["release"].ravel() != known["sum"]).any()
+    assert {path.name for path in (tmp_path / "kept").iterdir()} <= {"lock"}
 
 
 def test_as_spark_ml_knows_recommenders(spark, viewers: Ratings, tmp_path: Path) -> None:
@@ -363,7 +286,7 @@ def test_nobody_listens_and_no_java(monkeypatch, tmp_path: Path) -> None:
 
 
 def test_workers_lost_for_good(spark, cluster: Cluster, viewers: Ratings, monkeypatch) -> None:
-    """The last test: nobody is there after it."""
+    """And one comes for those who ask next."""
     there = in_cluster(spark, viewers, 1)
     for process in cluster.processes[1:]:
         process.kill()
@@ -371,3 +294,4 @@ def test_workers_lost_for_good(spark, cluster: Cluster, viewers: Ratings, monkey
     monkeypatch.setattr(engine, "PATIENCE", 3.0)
     with pytest.raises(InputError, match="no machine of the cluster runs anything"):
         there.total(ItemEffects("user", 2, viewers.scale))
+    cluster.add_worker()

@@ -9,9 +9,12 @@ import typer
 
 from epicrec.cli.app import data_app
 from epicrec.cli.output import (
+    EngineOption,
     ItemsOption,
     Json,
+    Master,
     ScaleOption,
+    check_engine,
     err,
     load_data,
     out,
@@ -24,6 +27,7 @@ from epicrec.cli.output import (
     say_left_out,
     show,
 )
+from epicrec.errors import InputError
 
 
 @data_app.command("list")
@@ -97,14 +101,31 @@ def data_convert(
     mapped: Annotated[
         bool, typer.Option("--mapped", help="Memory-mapped columns, which open at once.")
     ] = False,
+    engine: EngineOption = "local",
+    master: Master = None,
     as_json: Json = False,
 ) -> None:
     """Write a data set in any known format as Parquet, or as memory-mapped columns, and beside it
-    the scale in dataset.toml, where it is known. Files of any size are streamed."""
+    the scale in dataset.toml, where it is known. Files of any size are streamed; with --engine
+    spark the machines of a cluster write the parts of one table."""
     from epicrec.data.datasets import convert_dataset
     from epicrec.files import check_folder
 
     check_folder(folder)
+    check_engine(engine, master)
+    if master is not None:
+        if mapped:
+            raise InputError("memory-mapped columns are one machine's; leave out --mapped")
+        from epicrec.engine.session import session
+        from epicrec.spark.convert import convert_in_cluster
+
+        kept, left_out = convert_in_cluster(
+            session(master), data, folder, items=items, scale=read_scale(scale),
+            columns=read_columns(columns), sep=sep,
+        )  # fmt: skip
+        there = {"folder": str(folder), "ratings": kept, "left_out": left_out, "mapped": False}
+        show(there, as_json, lambda: out.print(f"wrote {kept:,} ratings to {folder}"))
+        return
     with progress():
         dataset = convert_dataset(
             data, folder, items=items, scale=read_scale(scale), columns=read_columns(columns),

@@ -64,14 +64,18 @@ def evaluate(
     settings: Set = None,
     items: ItemsOption = None,
     scale: ScaleOption = None,
+    engine: EngineOption = "local",
+    master: Master = None,
     as_json: Json = False,
 ) -> None:
     """Fit a method on one part of a data set and measure it on the other."""
     from epicrec.evaluate import evaluate as run
 
+    check_engine(engine, master)
     with progress():
-        dataset = load_data(data, scale, items)
-        result = run(
+        rated = master is None or protocol != "topn"
+        dataset = load_data(data, scale, items, rated=rated, master=master)
+        result = (run if master is None else _in_cluster())(
             method,
             dataset,
             protocol=protocol,
@@ -99,6 +103,12 @@ def evaluate(
         out.print(f"Time: {spent}. Peak memory: {peak}")
 
     show(result.to_dict(), as_json, plain)
+
+
+def _in_cluster() -> Any:
+    from epicrec.spark.evaluation import evaluate_in_cluster
+
+    return evaluate_in_cluster
 
 
 @app.command()

@@ -12,9 +12,12 @@ import typer
 from epicrec.cli.app import app
 from epicrec.cli.output import (
     AsPublished,
+    EngineOption,
     Json,
+    Master,
     ScaleOption,
     Set,
+    check_engine,
     load_items,
     out,
     print_table,
@@ -31,7 +34,9 @@ def perturb(
     method: Annotated[
         str, typer.Argument(help="A perturber, such as s-epicrec; 'epicrec methods' lists them.")
     ],
-    history: Annotated[Path, typer.Option("--history", help="A CSV with the column item_id.")],
+    history: Annotated[
+        Path | None, typer.Option("--history", help="A CSV with the column item_id.")
+    ] = None,
     catalogue: Annotated[
         str, typer.Option(help="A data set's name, a folder, or a file: item_id, title, genres.")
     ] = "films",
@@ -55,9 +60,20 @@ def perturb(
     ] = None,
     settings: Set = None,
     scale: ScaleOption = None,
+    data: Annotated[
+        str | None, typer.Option("--data", "-d", help="With --engine spark: whose histories.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option(help="With --engine spark: where the releases are written, once.")
+    ] = None,
+    engine: EngineOption = "local",
+    master: Master = None,
     as_json: Json = False,
 ) -> None:
-    """Alter a history on this machine: what would be sent instead of it, and what it costs."""
+    """Alter a history on this machine: what would be sent instead of it, and what it costs.
+
+    With --engine spark, --data and --output: the histories of a whole population in a cluster.
+    """
     from epicrec.data.source import Source
     from epicrec.files import check_output
     from epicrec.perturb import make_perturber, release_through
@@ -65,16 +81,24 @@ def perturb(
     from epicrec.privacy import Ledger
     from epicrec.settings import given
 
+    check_engine(engine, master)
+    _check_whose(history, data, output, ledger, master)
     if ledger is not None:
         check_output(ledger)
     items = load_items(catalogue)
     public = given(catalogue=items, scale=read_scale(scale))
     options = given(epsilon=epsilon, as_published=as_published or None) | read_settings(settings)
     perturber = make_perturber(method, **public, **options)
-    seen = Source(history, needed=("item_id",)).table()
     chosen: Any = level or "perturbed release"
     if levels is not None:
         chosen = dict.fromkeys(items.categories, chosen) | _read_levels(levels)
+    if master is not None:
+        assert data is not None
+        assert output is not None
+        _release_all(master, data, output, perturber, items, chosen, seed, as_json)
+        return
+    assert history is not None
+    seen = Source(history, needed=("item_id",)).table()
     if ledger is None:
         release = perturber.release(seen, chosen, seed=seed)
     else:
@@ -104,6 +128,55 @@ def perturb(
     result = release.to_dict() | {"scales": scales}
     result |= {} if bounds is None else {"bounds": vars(bounds)}
     show(result, as_json, plain)
+
+
+def _check_whose(
+    history: Path | None, data: str | None, output: str | None, ledger: Path | None,
+    master: str | None,
+) -> None:  # fmt: skip
+    """One person's history here, or a population's in a cluster."""
+    if master is None:
+        if history is None or data is not None or output is not None:
+            raise InputError(
+                "give --history FILE; --data and --output are for a population in a cluster, with "
+                "--engine spark"
+            )
+    elif data is None or output is None or history is not None:
+        raise InputError(
+            "in a cluster a population is released: give --data and --output, and no --history"
+        )
+    elif ledger is not None:
+        raise InputError(
+            "a ledger is one person's, and a cluster releases for many; leave it out. The releases "
+            "are written once, and --output is refused where there are any"
+        )
+
+
+def _release_all(
+    master: str, data: str, output: str, perturber: Any, items: Any, levels: Any,
+    seed: int | None, as_json: bool,
+) -> None:  # fmt: skip
+    from epicrec.engine.session import load_frame, session
+    from epicrec.perturb import Release
+    from epicrec.spark import release_population
+
+    spark = session(master)
+    with progress():
+        sent = release_population(
+            load_frame(spark, data), perturber, output, items=items.item_ids,
+            scale=getattr(perturber, "scale", None), levels=levels, userCol="user_id",
+            itemCol="item_id", seed=seed,
+        )  # fmt: skip
+        people = sent.count()
+        one = sent.first()
+    promise = Release.from_json(one["release"]).guarantee if one else None
+    found = {"output": output, "people": people, "guarantee": promise and promise.to_dict()}
+
+    def plain() -> None:
+        out.print(f"wrote the releases of {people:,} people to {output}")
+        out.print(f"Guarantee to each of them: {promise}")
+
+    show(found, as_json, plain)
 
 
 def _read_levels(path: Path) -> dict[str, str]:

@@ -160,7 +160,7 @@ def convert_dataset(
     source = Source(_ratings_in(path), columns=columns, sep=sep)
     known = public_of(name, items=items, scale=scale)
     on = _scale_of(source.names, known, scale)
-    with _whole_or_not(folder):
+    with whole_or_not(folder):
         place = Path(folder if mapped else mkdtemp(prefix=".convert-", dir=folder))
         try:
             ratings, left_out = into_columns(source, place, items=known.items, scale=on)
@@ -170,12 +170,12 @@ def convert_dataset(
         finally:
             if not mapped:
                 rmtree(place, ignore_errors=True)
-        _write_public(dataset, folder)
+        write_public(_public_part(dataset), folder)
     return dataset
 
 
 @contextmanager
-def _whole_or_not(folder: Path) -> Iterator[None]:
+def whole_or_not(folder: Path) -> Iterator[None]:
     """A folder to write into, which is gone again where it was new and the work fails."""
     new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
@@ -286,7 +286,7 @@ def write_dataset(dataset: Dataset, folder: str | Path, *, mapped: bool = False)
         dataset.ratings.save(folder)
     else:
         _write_parquet(dataset.ratings, folder)
-    _write_public(dataset, folder)
+    write_public(_public_part(dataset), folder)
 
 
 def _write_parquet(ratings: Ratings, folder: Path) -> None:
@@ -304,17 +304,27 @@ def _write_parquet(ratings: Ratings, folder: Path) -> None:
     write_whole(folder / "ratings.parquet", write)
 
 
-def _write_public(dataset: Dataset, folder: Path) -> None:
-    """The catalogue or list of items, and the scale, where they were given."""
-    listed = pa.table({"item_id": dataset.ratings.item_ids})
-    if dataset.catalogue is not None:
-        among = dataset.ratings.item_ids if dataset.ratings.items_given else None
-        every = dataset.catalogue.to_table()
-        listed = every if among is None else every.filter(find(among, every["item_id"]) >= 0)
-    if dataset.catalogue is not None or dataset.ratings.items_given:
+def _public_part(dataset: Dataset) -> Public:
+    """What was given of a data set, and not read off its ratings."""
+    ratings = dataset.ratings
+    return Public(
+        ratings.item_ids if ratings.items_given else None,
+        dataset.catalogue,
+        ratings.scale if ratings.scale_given else None,
+    )
+
+
+def write_public(known: Public, folder: Path) -> None:
+    """The catalogue or list of items, and the scale, as far as they are known."""
+    listed = None if known.items is None else pa.table({"item_id": known.items})
+    if known.catalogue is not None:
+        listed = known.catalogue.to_table()
+        if known.items is not None:
+            listed = listed.filter(find(known.items, listed["item_id"]) >= 0)
+    if listed is not None:
         pa_parquet.write_table(listed, folder / "items.parquet", compression="zstd")
-    if dataset.ratings.scale is not None and dataset.ratings.scale_given:
-        write_scale(folder, dataset.ratings.scale)
+    if known.scale is not None:
+        write_scale(folder, known.scale)
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from epicrec.data.ratings import Ratings
 from epicrec.errors import InputError
 
 Split = tuple[Ratings, Ratings]
+Counts = npt.NDArray[np.int64]
+Held = npt.NDArray[np.bool_]
 
 
 def split_random(ratings: Ratings, fraction: float, *, seed: int) -> Split:
     """Hold out `fraction` of all ratings, drawn without regard to user or item."""
-    _check_fraction(fraction)
-    held = np.zeros(len(ratings), np.bool_)
-    count = max(1, round(fraction * len(ratings)))
-    held[np.random.default_rng(seed).permutation(len(ratings))[:count]] = True
+    held = held_at_random(ratings.user_counts, fraction, seed=seed)
     return ratings.select(~held), ratings.select(held)
+
+
+def held_at_random(counts: Counts, fraction: float, *, seed: int) -> Held:
+    """Which ratings `split_random` holds out, of users who have so many, in the users' order."""
+    _check_fraction(fraction)
+    held = np.zeros(int(counts.sum()), np.bool_)
+    count = max(1, round(fraction * len(held)))
+    held[np.random.default_rng(seed).permutation(len(held))[:count]] = True
+    return held
 
 
 def split_per_user(ratings: Ratings, fraction: float, *, seed: int) -> Split:
     """Hold out `fraction` of each user's ratings, rounded down: everyone keeps a history."""
+    held = held_per_user(ratings.user_counts, fraction, seed=seed)
+    return ratings.select(~held), ratings.select(held)
+
+
+def held_per_user(counts: Counts, fraction: float, *, seed: int) -> Held:
+    """Which ratings `split_per_user` holds out, of users who have so many, in the users' order."""
     _check_fraction(fraction)
-    order = np.lexsort((np.random.default_rng(seed).random(len(ratings)), ratings.users))
-    return _hold_out_first(ratings, order, (fraction * ratings.user_counts).astype(np.int64))
+    users = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    order = np.lexsort((np.random.default_rng(seed).random(len(users)), users))
+    return _first_of(order, counts, (fraction * counts).astype(np.int64))
 
 
 def split_last(ratings: Ratings, n: int) -> Split:
@@ -33,7 +49,9 @@ def split_last(ratings: Ratings, n: int) -> Split:
     if ratings.timestamps is None:
         raise InputError("these ratings have no timestamps; use a random split")
     order = np.lexsort((-ratings.timestamps, ratings.users))
-    return _hold_out_first(ratings, order, np.minimum(n, ratings.user_counts - 1).clip(0))
+    counts = ratings.user_counts
+    held = _first_of(order, counts, np.minimum(n, counts - 1).clip(0))
+    return ratings.select(~held), ratings.select(held)
 
 
 def split_users(ratings: Ratings, fraction: float, *, seed: int) -> Split:
@@ -54,12 +72,12 @@ def split_probe(ratings: Ratings) -> Split:
     return ratings.select(~held), ratings.select(held)
 
 
-def _hold_out_first(ratings: Ratings, order: np.ndarray, counts: np.ndarray) -> Split:
-    """Hold out the first `counts[u]` ratings of each user in the given order by user."""
-    rank = np.arange(len(ratings)) - np.repeat(ratings.indptr[:-1], ratings.user_counts)
-    held = np.zeros(len(ratings), np.bool_)
-    held[order] = rank < np.repeat(counts, ratings.user_counts)
-    return ratings.select(~held), ratings.select(held)
+def _first_of(order: Counts, counts: Counts, wanted: Counts) -> Held:
+    """The first `wanted[u]` ratings of each user in the given order by user."""
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    held = np.zeros(len(order), np.bool_)
+    held[order] = rank < np.repeat(wanted, counts)
+    return held
 
 
 def _check_fraction(fraction: float) -> None:

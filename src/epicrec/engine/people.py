@@ -43,7 +43,7 @@ def people_of(
         yield _people(rows, item_ids, scale)
 
 
-def whole_users(batches: Batches) -> Iterator[pa.Table]:
+def whole_users(batches: Batches, user: str = "user") -> Iterator[pa.Table]:
     """Tables that no user's rows are divided between, from rows in which they stand together."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
@@ -53,7 +53,7 @@ def whole_users(batches: Batches) -> Iterator[pa.Table]:
         held.append(batch)
         if sum(part.num_rows for part in held) >= ROWS_AT_ONCE:
             table = pa.Table.from_batches(held)
-            last = pc.index(table["user"], table["user"][-1]).as_py()
+            last = pc.index(table[user], table[user][-1]).as_py()
             if last:
                 yield table[:last]
             held = table[last:].to_batches()
@@ -93,8 +93,8 @@ def _people(rows: pa.Table, item_ids: npt.NDArray[Any], scale: Scale | None) -> 
 
 
 def _bytes(flat: npt.NDArray[Any], counts: Integers) -> pa.Array:
-    """Numbers of four bytes as one binary value a person, of as many numbers as `counts` says."""
-    edges = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32) * 4
+    """Numbers as one binary value a person, of as many numbers as `counts` says."""
+    edges = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32) * flat.itemsize
     buffers = [None, pa.py_buffer(edges), pa.py_buffer(np.ascontiguousarray(flat))]
     return pa.Array.from_buffers(pa.binary(), len(counts), buffers)
 
@@ -132,7 +132,34 @@ def _flat(column: pa.ChunkedArray, dtype: np.dtype[Any]) -> tuple[Integers, npt.
     _, edges, data = whole.buffers()
     at = np.frombuffer(edges, np.int32)[whole.offset : whole.offset + len(whole) + 1]
     flat = np.frombuffer(data or b"", np.uint8)[at[0] : at[-1]].view(dtype)
-    return (at - at[0]).astype(np.int64) // 4, flat
+    return (at - at[0]).astype(np.int64) // dtype.itemsize, flat
+
+
+def marks(users: pa.Array, counts: Integers, held: npt.NDArray[np.bool_]) -> pa.Table:
+    """Which of their ratings are held out, as rows `user, held` for users who have so many."""
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    batches, first = [], 0
+    while first < len(users):
+        most = starts[first] + RATINGS_AT_ONCE
+        last = max(int(np.searchsorted(starts, most, "right")) - 1, first + 1)
+        own = held[starts[first] : starts[last]].view(np.uint8)
+        columns = [users[first:last], _bytes(own, counts[first:last])]
+        batches.append(pa.RecordBatch.from_arrays(columns, ["user", "held"]))
+        first = last
+    return pa.Table.from_batches(batches)
+
+
+def marked(batches: Batches, held: bool) -> Iterator[pa.RecordBatch]:
+    """People with those of their ratings that are held out, or with the others, by `held`."""
+    for batch in batches:
+        people = pa.Table.from_batches([batch])
+        edges, own = _flat(people["held"], np.dtype(np.uint8))
+        keep = own == held
+        counts = np.diff(np.concatenate([[0], np.cumsum(keep)])[edges])
+        columns, names = [batch["user"]], batch.schema.names[1:-1]
+        for name, kind in zip(names, (np.int32, np.float32), strict=False):
+            columns.append(_bytes(_flat(people[name], np.dtype(kind))[1][keep], counts))
+        yield pa.RecordBatch.from_arrays(columns, ["user", *names])
 
 
 def partial_sum(

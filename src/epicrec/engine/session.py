@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from epicrec.data import Catalogue, Scale
@@ -69,6 +70,8 @@ def _check_java() -> None:
 class RemoteDataset(NamedTuple):
     """Ratings in a cluster with the catalogue of their items, where there is one."""
 
+    name: str
+    frame: DataFrame
     ratings: SparkRatings
     catalogue: Catalogue | None
 
@@ -81,32 +84,44 @@ def load_dataset(
 
     The items and, where they are rated, the scale are given or in the folder, never guessed.
     """
-    if "://" in name:
-        listed, described = load_items(items) if items else (None, None)
-        known = Public(listed, described, scale)
-    else:
-        known = public_of(name, items=items, scale=scale)
+    known = public_there(name, items, scale)
     if known.items is None or (rated and known.scale is None):
         raise InputError(
             "in a cluster neither items nor scale are guessed from the ratings; give --items and, "
             "for ratings, --scale"
         )
     with told(spark):
-        frame = _frame(spark, name)
+        frame = load_frame(spark, name)
         on = known.scale if "rating" in frame.columns or rated else None
         ratings = SparkRatings.of(frame, items=known.items, scale=on)
-    return RemoteDataset(ratings, known.catalogue)
+    called = name.rstrip("/").rpartition("/")[2]
+    return RemoteDataset(called, frame, ratings, known.catalogue)
 
 
-def _frame(spark: SparkSession, name: str) -> DataFrame:
+def public_there(name: str, items: str | None, scale: Scale | None) -> Public:
+    """What is public of a data set: as given or, where it has a folder here, as that says."""
+    if "://" not in name:
+        return public_of(name, items=items, scale=scale)
+    listed, described = load_items(items) if items else (None, None)
+    return Public(listed, described, scale)
+
+
+def load_frame(
+    spark: SparkSession, name: str, *, columns: Mapping[str, str] | None = None, sep: str = ","
+) -> DataFrame:
+    """A data set's rows, whichever they are, with our names of their columns; `columns` gives the
+    file's names where they are neither ours nor usual."""
     if name == EMBEDDED:
         return spark.createDataFrame(simulate_table())
     where, one = (name, name) if "://" in name else _paths(name)
     if one.endswith((".csv", ".csv.gz")):
-        frame = spark.read.csv(where, header=True, inferSchema=True)
+        frame = spark.read.csv(where, header=True, inferSchema=True, sep=sep)
     else:
         frame = spark.read.parquet(where)
-    return frame.withColumnsRenamed({n: ALIASES.get(n.lower(), n) for n in frame.columns})
+    ours = {theirs: name for name, theirs in (columns or {}).items()}
+    return frame.withColumnsRenamed(
+        {n: ours.get(n, ALIASES.get(n.lower(), n)) for n in frame.columns}
+    )
 
 
 def _paths(name: str) -> tuple[str, str]:

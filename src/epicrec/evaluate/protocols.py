@@ -167,9 +167,7 @@ def evaluate_model(
             )
         model = copy(method)  # what is fitted here leaves the caller's model as it was
     else:
-        if protocol == "topn" and "feedback" in taken(model_class(method)):
-            chosen = {"feedback": "implicit"} | chosen
-        model = make_model(method, **{"catalogue": dataset.catalogue, "seed": seed} | chosen)
+        model = model_for(method, protocol, dataset.catalogue, seed, chosen)
     report("splitting", 0, 1)
     ratings = dataset.ratings
     if dataset.catalogue is not None and not ratings.items_given:
@@ -191,6 +189,15 @@ def evaluate_model(
         {"seed": seed, "test_fraction": test_fraction, **_plain(model.parameters())},
         asked=method if isinstance(method, str) else "", record=model.record,
     )  # fmt: skip
+
+
+def model_for(
+    method: str, protocol: str, catalogue: Catalogue | None, seed: int, chosen: Mapping[str, Any]
+) -> Recommender:
+    """A method as a protocol asks it: lists are of what was seen where it can learn from that."""
+    if protocol == "topn" and "feedback" in taken(model_class(method)):
+        chosen = {"feedback": "implicit"} | dict(chosen)
+    return make_model(method, **{"catalogue": catalogue, "seed": seed} | dict(chosen))
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
