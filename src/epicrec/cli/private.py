@@ -77,7 +77,6 @@ def perturb(
     from epicrec.data.source import Source
     from epicrec.files import check_output
     from epicrec.perturb import make_perturber, release_through
-    from epicrec.perturb.epicrec.utility import utility_bounds
     from epicrec.privacy import Ledger
     from epicrec.settings import given
 
@@ -103,6 +102,11 @@ def perturb(
         release = perturber.release(seen, chosen, seed=seed)
     else:
         release = release_through(Ledger(ledger, limit_epsilon=limit), perturber, seen, chosen)
+    _show_release(release, items, ledger is not None, as_json)
+
+
+def _show_release(release: Any, items: Any, recorded: bool, as_json: bool) -> None:
+    from epicrec.perturb.epicrec.utility import utility_bounds
 
     def plain() -> None:
         columns = {"times": release.counts, "rating": release.ratings}
@@ -120,7 +124,7 @@ def perturb(
                 f"{bounds.theorem:.3g}, which leaves out rounding).",
                 soft_wrap=True,
             )
-        if ledger is None:
+        if not recorded:
             out.print("Not recorded in a ledger: another draw costs as much again.")
 
     scales = release.settings.get("scales", {})
