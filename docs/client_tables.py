@@ -72,9 +72,15 @@ def table(lines: list[list[str]]) -> str:
 
 
 def written(text: str) -> str:
-    quality = {name: json.loads((HERE / f"client-{name}.json").read_text("utf-8")) for name in SETS}
+    """The page with what was measured; a table stays as it is until all of its figures are here."""
+    files = {name: HERE / f"client-{name}.json" for name in SETS}
     speed = json.loads((HERE / "client-pages.json").read_text("utf-8"))
-    for name, lines in (("pages", pages(speed)), ("rows", rows(quality))):
+    tables = {"pages": pages(speed)}
+    if all(path.exists() for path in files.values()):
+        tables["rows"] = rows(
+            {name: json.loads(path.read_text("utf-8")) for name, path in files.items()}
+        )
+    for name, lines in tables.items():
         text = re.sub(
             rf"(<!-- {name} -->\n).*?(<!-- end -->)",
             lambda found, lines=lines: f"{found[1]}\n{table(lines)}\n{found[2]}",
