@@ -78,11 +78,13 @@ def section(found: dict[str, Any]) -> list[str]:
     lines = [
         f"## {name}{short}", "",
         f"{found['users']:,} people, {found['items']:,} items, {found['ratings']:,} ratings; "
-        f"δ = {found['delta']:g}, {found['seeds']} draws of the noise.", "",
+        f"δ = {found['delta']:g}.", "",
         f"![Every method on {name} by ε](compare-{name}.svg)", "",
     ]  # fmt: skip
     for task, table in found["tasks"].items():
-        lines += [f"### {name}, {task}: {table['metric']}", "", *pivot(found, table), ""]
+        draws = max(len(row["values"]) for row in table["rows"])
+        lines += [f"### {name}, {task}: {table['metric']}, {draws} draws of the noise", ""]
+        lines += [*pivot(found, table), ""]
         reasons: dict[str, list[str]] = {}
         for one in table["refused"]:
             reasons.setdefault(one["reason"], []).append(one["method"])
