@@ -16,8 +16,8 @@ HERE = Path(__file__).parent
 DATA = ("films", "ml-100k", "ml-1m")
 
 NOTES = {
-    "ml-1m": "McSherry & Mironov's two rows were measured before their recipe followed the paper in "
-    "all points (by a hundredth worse or better elsewhere), and are to be run again."
+    "ml-1m": "McSherry & Mironov's two rows were measured before their recipe followed the paper "
+    "in all points (by a hundredth worse or better elsewhere), and are to be run again."
 }
 HEAD = """# Every method at equal privacy
 
