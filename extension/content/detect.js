@@ -2,11 +2,11 @@
 // Detect: from the facts of a page to what it is about, and from what was played to what was seen.
 // Pure: it knows no page, no clock and no network.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, isWhole, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, isWhole, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
   const HALF = 0.5;
   const LIVE = /^\/(?:[^/]+\/)*(?:live|livestream|live-tv|direct|en-direct)(?:\/|$)/i;
-  const NO_FILM_TYPES = /^(?:article|product|profile|book|music|game)/;
+  const NO_FILM_TYPES = /^(?:product|profile|book|music|game)/;
 
   // What the page is about: {title, year, kind, season, number, ids, look, least, length}, or null.
   function identify(facts) {
@@ -29,11 +29,15 @@
   // Whether words say that what is shown is something beside a film, or performed, or played for points.
   function isNoWork(facts, data) {
     const spoken = [facts.title, ...facts.h1, clean(facts.og.title), data.video?.name ?? "", address(facts), ...facts.above].join(" | ");
-    const near = [...facts.h2, ...beside(facts)].join(" | "), site = [...facts.names, facts.title.replace(withoutSite(facts.title, facts), "")].join(" | ");
+    const near = [...facts.h2, ...labels(facts)].join(" | "), site = [...facts.names, facts.title.replace(withoutSite(facts.title, facts), "")].join(" | ");
     // words before a name in quotation marks speak about it
     if ([...facts.h1, clean(facts.og.title)].some((one) => /\p{L}\s*[„“"«].+[”“"»]/u.test(one)) || beside(facts).some((one) => /^\S+\s*[·•|,–-]\s*\d/u.test(one) && EXTRA.test(one))) return true;
+    if ((data.posted || /^article/.test(facts.og.type ?? "")) && !isShown(facts)) return true;
     return data.elsewhere || NO_FILM_TYPES.test(facts.og.type ?? "") || EXTRA.test(spoken) || PERFORMED.test(`${spoken} | ${near}`) || ((STAGED.test(`${near} | ${site}`) || STAGE.test(`${new URL(facts.address).hostname} | ${site}`)) && !FILM.test(near)) || (STAGED.test(spoken) && !Object.values(signsOf(facts)).some(Boolean));
   }
+
+  // Who made it and how long it is, beside the heading: an article that shows a film, where what plays is as long.
+  const isShown = (facts) => labels(facts).some((one) => CREDIT.test(one)) && nearLength(facts) !== null;
 
   // `rank`: how much is to be said for it; what is surer is not given up for what is less so.
   const finished = (found, rank) => ({
@@ -128,7 +132,7 @@
     return series ? { title: series, kind: "episode", ...told, length, least: 180 } : null;
   }
 
-  const CREDIT = /(?<!\p{L})(?:directed by|director|regie|regia|regi|reż|reżyseria|režie|rendezte|yönetmen|réalisé|réalisation|réalisateur|réalisatrice|un film de|un film di|ein film von|a film by|een film van|en film av|um filme de|dirigid[ao]|dirección|direção|instruktør|regissör|regissør|ohjaus|ohjaaja|ohjannut|regizor|réžia|režisér|rendező|redatelj|режисер|режисьор|σκηνοθεσία|σκηνοθέτης|במאי|בימוי|إخراج|निर्देशक|đạo diễn|sutradara|режисс[её]р)(?!\p{L})|(?<!\p{L})R: |監督|导演|導演|감독/iu;
+  const CREDIT = /(?<!\p{L})(?:directed by|director|regie|regia|regi|reż|reżyseria|režie|rendezte|yönetmen|réalisé|réalisation|réalisateur|réalisatrice|un film de|un film di|ein film von|a film by|een film van|en film av|um filme de|dirigid[ao]|dirección|direção|instruktør|regissör|regissør|ohjaus|ohjaaja|ohjannut|regizor|réžia|režisér|rendező|redatelj|реж|dir(?=\.|:)|réal(?=\.|:)|rež(?=\.|:)|rend(?=\.|:)|yön(?=\.|:)|σκην|regía|režija|режија|режисер|режисьор|σκηνοθεσία|σκηνοθέτης|במאי|בימוי|إخراج|निर्देशक|đạo diễn|sutradara|режисс[её]р)(?!\p{L})|(?<!\p{L})R: |監督|导演|導演|감독/iu;
   const GENRE = /(?<!\p{L})(?:drama|dramma|drame|thriller|krimi|komödie|comedy|comédie|comedia|commedia|dram\p{L}{0,3}|kom[eé]di\p{L}*|horror|western|romance|animation|science[- ]fiction|sci-fi|film noir|abenteuer|adventure|драма|комед\p{L}+|δράμα|κωμωδία|دراما|דרמה)(?!\p{L})|드라마|剧情|喜剧|ドラマ/iu;
   const RATED = /(?<![\p{L}\d])(?:fsk ?\d+|rated (?:g|pg|pg-13|r|nc-17)|pg-13|tv-(?:14|ma|pg|y7))(?![\p{L}\d])/iu;
   // Such a line beside the heading says that this is no film, unless it calls it one.
@@ -139,16 +143,20 @@
   // Sites of these have long videos that are no films.
   const OTHER_SITE = /(?:^|[.-])(?:kurse?|courses?|learn\w*|lernen|academy|akademie|school|schule|uni|mooc|edu|sport\w*|gam(?:es?|ing)|news|radio|podcasts?|church|kirche|gemeinde|stadt|events?|conf\w*|music|musik|concerts?)(?:$|[.-])/i;
   const MAKER = /(?<!\p{L})(?:a film by|ein film von|un film de|un film di|een film van)(?!\p{L})/iu;
-  const STREAMS = /(?:^|\.)(?:hulu|max|hbomax|paramountplus|peacocktv|tv\.apple|discoveryplus|crunchyroll|mubi|joyn|tvnow|rtl|wowtv|sky\w*|canalplus|viaplay|starz|shudder|criterionchannel|kanopy|stan|britbox|itv|channel4|nowtv|pluto|plex|rakuten|filmin|hotstar|viki|iqiyi|wavve|tving|watcha|tubitv|raiplay|france|rtve|svtplay|nrk|dr|yle|npo|tvp|ceskatelevize|orf|srf|rts|vrt|movistarplus|globoplay|okko|ivi)\.(?:com|tv|de|fr|it|es|se|no|dk|fi|nl|pl|cz|at|ch|be|co\.uk|co|net|ru|com\.au)$/i;
+  const STREAMS = /(?:^|\.)(?:hulu|max|hbomax|paramountplus|peacocktv|tv\.apple|discoveryplus|crunchyroll|mubi|joyn|tvnow|rtl|wowtv|sky\w*|canalplus|viaplay|starz|shudder|criterionchannel|kanopy|stan|britbox|itv|channel4|nowtv|pluto|plex|rakuten|filmin|hotstar|jiocinema|zee5|sonyliv|viki|viu|vidio|catchplay|bilibili|youku|mgtv|unext|abema|coupangplay|iqiyi|wavve|tving|watcha|tubitv|raiplay|france|rtve|svtplay|nrk|dr|yle|npo|tvp|ceskatelevize|orf|srf|rts|vrt|movistarplus|globoplay|globoplay\.globo|okko|ivi|kinopoisk|kion|wink|megogo|sweet|shahid\.mbc|filimo|namava|blutv|puhutv|tabii|exxen|voyo|cinobo|ertflix|player|videoland|streamz|universcine|lacinetek|chili|flixole|atresplayer|filmfriend|sooner|vieon|fptplay|showmax|crave|hoopladigital)\.(?:com|tv|de|fr|it|es|se|no|dk|fi|nl|pl|cz|at|ch|be|co\.uk|co|net|ru|com\.au|jp|kr|com\.tr|gr|hu|ro|pt|ca|ir|in|vn|me)$/i;
   const SERIAL = /seri|novela|sitcom|dizi|anime|drama|season|staffel|saison|temporada|sezon|\/tv\//i;
+
+  const OWN = /^(?:jellyfin|plex|emby|kodi)$/i; // where people play their own
+  // What stands in brackets with a year: "Name (film, 1994)".
+  const bracketed = (facts) => [facts.title, ...facts.h1, ...facts.h2].flatMap((one) => /[(（][^()（）]*(?:19|20)\d\d[^()（）]*[)）]/.exec(one) ?? []);
 
   // What speaks of films beside a title: the site's name, a genre, who made it, one link to a list of films, the address.
   function signsOf(facts) {
     const { hostname, pathname } = new URL(facts.address), near = beside(facts).join(" | ");
     return {
-      called: /film|movie|kino|cine|flix|reel|screen/i.test(hostname) || STREAMS.test(hostname) || facts.names.some((one) => /film|movie|kino|cine|flix|シネマ|映画|电影|^(?:jellyfin|plex|emby|kodi)$/i.test(one)),
-      filmed: FILM.test(near) || GENRE.test(near) || RATED.test(near),
-      credited: CREDIT.test(`${near} | ${facts.about} | ${facts.h1.join(" | ")}`),
+      called: /film|movie|kino|cine|flix|reel|screen/i.test(hostname) || STREAMS.test(hostname) || facts.names.some((one) => /film|movie|kino|cine|flix|シネマ|映画|电影/i.test(one) || OWN.test(one)),
+      filmed: FILM.test([near, ...bracketed(facts), ...sentences(facts).map(([first = ""]) => first.slice(0, 25))].join(" | ")) || GENRE.test(near) || RATED.test(near),
+      credited: CREDIT.test([near, facts.about, ...facts.h1, ...sentences(facts).flat()].join(" | ")),
       linked: Object.values(groupedLinks(facts)).some((one) => one.size === 1),
       placed: OF_FILMS.test(`${pathname}/`),
     };
@@ -162,7 +170,7 @@
     const halves = someNumbers(texts);
     const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts)) ?? (halves.season !== null && halves.number !== null ? halves : null);
     const other = OTHER_SITE.test(hostname);
-    const one = both ?? ((SERIAL.test(hostname + pathname + facts.title) || /第\s*\d+\s*[集話]|\d+\s*[화회]/u.test([facts.title, ...facts.h1, ...facts.h2].join(" | "))) && !other ? oneNumber([facts.title, ...facts.h1, ...facts.h2]) : null);
+    const one = both ?? ((SERIAL.test(hostname + pathname + facts.title) || /第\s*\d+\s*[集话話]|\d+\s*[화회]/u.test([facts.title, ...facts.h1, ...facts.h2].join(" | "))) && !other ? oneNumber([facts.title, ...facts.h1, ...facts.h2]) : null);
     if (one) {
       if (OTHER.test(spoken)) return null;
       const series = data.video?.series || seriesIn(facts, one.after ?? "");
@@ -178,7 +186,7 @@
     const name = withYear(title)?.title ?? title;
     if (!name || ABOUT_ONE.test(name) || (!heading && isSiteName(name, facts))) return null;
     const sure = said && (plain(said.title) === plain(name) || plain(facts.title).includes(plain(name)));
-    const whole = isWhole(facts.title), where = WHERE.test(`${pathname}/`), { credited } = signsOf(facts);
+    const whole = isWhole(facts.title), where = WHERE.test(`${pathname}/`) || facts.names.some((one) => OWN.test(one)), { credited } = signsOf(facts);
     const byMaker = facts.h1.some((one) => MAKER.test(one));
     const { called, filmed, linked, placed } = signsOf(facts);
     // a title may hold any word, if enough else says that it is one

@@ -16,6 +16,9 @@
     "SportsEvent", "EducationEvent", "BroadcastEvent", "JobPosting", "Quiz", "Blog",
   ]);
 
+  // Sites write these about each of their pages, and who wrote it.
+  const POSTED = new Set(["Article", "NewsArticle", "BlogPosting", "Blog", "Person"]);
+
   const list = (value) => (value == null ? [] : Array.isArray(value) ? value : [value]);
   const isNode = (value) => value !== null && typeof value === "object";
   const types = (node) => list(node["@type"]).map((type) => String(type).replace(/^.*[/:#]/, ""));
@@ -171,7 +174,8 @@
       video: videos.length === 1 ? { name: text(videos[0].name), length: seconds(videos[0].duration), genre: text(videos[0].genre), series: text(seriesOf(videos[0])) } : null,
       reviewed: all.filter((node) => isOf(node, "Review")).flatMap((node) => list(node.itemReviewed)).filter(isNode).map((node) => text(node.name))[0] ?? null,
       live: JSON.stringify(all).includes('"isLiveBroadcast":true') || /"isLiveBroadcast":\s*"true"/i.test(JSON.stringify(all)),
-      elsewhere: all.some((node) => types(node).some((type) => NO_FILM.has(type)) || (isOf(node, "VideoObject") && list(node.about).some((one) => isNode(one) && types(one).some((type) => type in WORKS)))),
+      posted: all.some((node) => isOf(node, ...POSTED)),
+      elsewhere: all.some((node) => types(node).some((type) => NO_FILM.has(type) && !POSTED.has(type)) || (isOf(node, "VideoObject") && list(node.about).some((one) => isNode(one) && types(one).some((type) => type in WORKS)))),
       game: all.some((node) => isOf(node, "VideoGame")),
     };
   }

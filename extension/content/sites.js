@@ -50,7 +50,7 @@
   const QUALITY = /^(?:hd|4k|full hd|uhd|english|deutsch|german|free|gratis|restored|colou?ri[sz]ed|classic|kostenlos|subtitled|omu|drama|thriller|western|komödie|comedy|horror|krimi|action|romance|auf deutsch|award[- ]winning)(?:\s.*)?$/i;
   const DOCUMENTARY = /(?<!\p{L})(?:documentary|doku|dokumentation|dokumentarfilm|documentaire|documental|documentario|documentário|belgesel|dokumentär|документальный фильм)(?!\p{L})/iu;
   // An episode is one where that is said, or where the series itself shows it.
-  const WHOLE_EPISODE = /(?:full|whole|complete) episode|(?:ganze|komplette) folge|[eé]pis[oó]d[ei]o? (?:complet|completo|intero)|cap[ií]tulo completo|вся серия|cały odcinek|tam bölüm/iu;
+  const WHOLE_EPISODE = /(?:full|whole|complete) episode|(?:ganze|komplette) folge|[eé]pis[oó]d[ei]o? (?:complet|completo|intero)|cap[ií]tulo completo|вся серия|полная серия|повний (?:випуск|епізод)|cały odcinek|tam bölüm|puntata (?:intera|completa)|(?:ganze|komplette) episode|hele aflevering|hela avsnittet|hele (?:episoden|afsnittet)|koko jakso|celý díl|teljes (?:epizód|rész)|episodul complet|ολόκληρο επεισόδιο|الحلقة (?:ال)?كاملة|פרק מלא/iu;
   // Sentences of somebody who speaks about films.
   const ABOUT_IT = /^(?:how|why|every|top \d+|(?:i|we) (?:watched|saw|ranked|tried|played|made)|the making|making|warum|wie|pourquoi|comment|por qué|cómo|perché|как|почему)(?![\p{L}:,])/iu;
   function youtube(facts, { heading, channel, rows, badges }, data) {
@@ -85,7 +85,7 @@
       const year = dated?.year ?? yearIn(end?.[2]) ?? yearIn(bare.replace(parts[0], ""));
       return parts[0] ? film(end && !dated ? end[1] : parts[0], { year, least: short ? 180 : 2400 }) : null;
     }
-    if (numbers(title) && /entertainment|film|shows|comedy/i.test(genre)) {
+    if (numbers(title) && (/entertainment|film|shows|comedy/i.test(genre) || (!genre && WHOLE_EPISODE.test(title)))) {
       // the series' own channel may name it last
       const series = beforeNumbers(title) || title.split(/\s*[|•]\s*/).find((part) => plain(part) === plain(channel[0] ?? ""));
       const sure = WHOLE_EPISODE.test(title) || /shows/i.test(genre) || (series && plain(channel[0] ?? "") && (plain(series).includes(plain(channel[0])) || plain(channel[0]).includes(plain(series))));
@@ -180,11 +180,11 @@
   const SERIES_CATEGORY = /television series (?:debuts|endings)|^fernsehserie|^s[eé]ries? t[eé]l[eé]vis[eé]es? |^serie televisive |^series de televisi[oó]n |^s[eé]ries de televis[aã]o |televisieserie|^tv-seriestarter|^seriale telewizyjne|телесериалы|テレビドラマ|телесеріали|^miniserie|television miniseries|^mini-s[eé]ries?|televizní seriály|televíziós sorozat|televizyon dizi|televisiosarja|tv-serier|电视剧|電視劇|텔레비전 드라마|τηλεοπτικές σειρές|סדרות טלוויזיה|مسلسلات|sèries de televisió|seriale de televiziune/iu;
   const IN_TITLE = /^(.*?)\s*[(（]([^()（）]*)[)）]$/u;
   const FILM_WORD = /(?:^|[\s,\d])(?:tv[- ])?(?:film|filme|filmi|filmas|spielfilm|fernsehfilm|película|pelicula|pel·lícula|movie|elokuva|фильм|фільм|филм|kurzfilm|ταινία|סרט|فيلم|فیلم|phim)(?:$|[\s,\d])|映画|电影|電影|영화/iu;
-  const SERIES_WORD = /tv[- ](?:mini)?series|television series|fernsehserie|^serie$|s[eé]rie t[eé]l[eé]vis[eé]e|serie televisiva|serie de televisi[oó]n|série de televisão|miniseries|miniserie|televisieserie|tv-serie|телесериал|телесеріал|テレビドラマ|televizní seriál|^seriál|televíziós sorozat|televizyon dizisi|^dizi$|televisiosarja|电视剧|電視劇|드라마$|τηλεοπτική σειρά|σειρά$|סדרת טלוויזיה|مسلسل|serial telewizyjny|sèrie de televisió/iu;
+  const SERIES_WORD = /tv[- ](?:mini)?series|television series|fernsehserie|^serie$|s[eé]rie t[eé]l[eé]vis[eé]e|serie televisiva|serie de televisi[oó]n|série de televisão|miniseries|miniserie|televisieserie|tv-serie|телесериал|телесеріал|テレビドラマ|televizní seriál|^seriál|televíziós sorozat|televizyon dizisi|^dizi$|televisiosarja|电视剧|電視劇|드라마(?:$|이다|입니다|로)|serial televisi|seri televisi|phim truyền hình|televizijska serij|телевизијска сериј|телевизионен сериал|seriāls|serialas|telesari|fjernsynsserie|(?:drama|komedi|krimi)serie|سریال|مجموعه تلویزیونی|धारावाहिक|τηλεοπτική σειρά|σειρά$|סדרת טלוויזיה|مسلسل|serial telewizyjny|sèrie de televisió/iu;
   const NO_ARTICLE = /film series|franchise|filmreihe|filmserie|soundtrack|novel|roman(?!\p{L})|album|song|book|character|episode|season|festival|disambiguation|list of|video game|musical|actor|actress|director|company|studio|award|film score|filmmusik|bande originale|controversy|trilogy|screenplay/iu;
   // Labels of an infobox, in the languages there are: who directed it, and how it goes on.
   const DIRECTED = /^(?:directed by|director|regie|réalisation|réalisateur|regia|dirección|direção|direcció|realização|regi|regissør|regissör|instruktion|instruktør|reżyseria|režie|réžia|rendező|yönetmen|ohjaaja|ohjaus|режисс[её]р|режисер|режисьор|監督|导演|導演|감독|σκηνοθεσία|בימוי|במאי|إخراج|المخرج|کارگردان|đạo diễn|sutradara|regizor|redatelj|režija)/iu;
-  const GOES_ON = /^(?:no\. of (?:seasons|episodes|series)|seasons?|episodes?|number of|episoden|folgen|staffeln|nb\. (?:de saisons|d['’]épisodes)|saisons|épisodes|stagioni|puntate|episodi|temporadas|episodios|capítulos|episódios|n\.º|afleveringen|seizoenen|avsnitt|säsonger|sæsoner|sesonger|afsnit|sezon\p{L}*|odcink\p{L}*|liczba odcinków|počet|řad|évadok|epizód\p{L}*|bölüm\p{L}*|kaudet|jaksot|сезон\p{L}*|сери\p{L}*|число|эпизод\p{L}*|シーズン数|話数|回数|集数|集數|季数|회수|횟수|επεισόδια|עונות|פרקים|عدد|فصل)/iu;
+  const GOES_ON = /^(?:(?:antall?|aantal|nr\.|broj|број|брой|кількість|αρ\.|מספר|شمار|تعداد|số|jmlh\.?|jumlah) (?:de |van |of )?\p{L}+|방송 (?:횟수|회수)|temporades|no\. of (?:seasons|episodes|series)|seasons?|episodes?|number of|episoden|folgen|staffeln|nb\. (?:de saisons|d['’]épisodes)|saisons|épisodes|stagioni|puntate|episodi|temporadas|episodios|capítulos|episódios|n\.º|afleveringen|seizoenen|avsnitt|säsonger|sæsoner|sesonger|afsnit|sezon\p{L}*|odcink\p{L}*|liczba odcinków|počet|řad|évadok|epizód\p{L}*|bölüm\p{L}*|kaudet|jaksot|сезон\p{L}*|сери\p{L}*|число|эпизод\p{L}*|シーズン数|話数|回数|集数|集數|季数|회수|횟수|επεισόδια|עונות|פרקים|عدد|فصل)/iu;
   const IS_FILM = /(?<!\p{L})(?:is|was|ist|war|est|è|es|é|ha sido|was een|is een|är|er|jest|je|on|és)\s[^.]{0,80}?(?:film|movie|película|filme|pel·lícula|elokuva)(?!\p{L})(?! (?:director|actor|actress|producer|critic|score|festival|studio|series|franchise|editor|composer|company|award))/iu;
 
   // What an article is first said to be.
@@ -201,7 +201,7 @@
     if (!name || NO_ARTICLE.test(bracket) || /^(?:lists? of|liste|lista|lijst|luettelo|elenco|anexo:|seznam|zoznam|список|κατάλογος|קטגוריה|רשימת|قائمة|فهرست|一覧)|(?:一覧|列表|목록)$|(?:season|series|staffel|saison|temporada|stagione|sezon|сезон)\s*\d+$/iu.test(name)) return null;
     const says = categories.map(clean), films = says.filter((one) => FILM_CATEGORY.test(one)), series = says.filter((one) => SERIES_CATEGORY.test(one));
     const goesOn = rows.some((row) => GOES_ON.test(clean(row)));
-    const lasting = rows.some((row) => /(?<!\d)\d{1,3}\s*(?:′|['’]|min|minut|分|мин|хв|λεπτ|دقیقه|دقيقة|דקות|분|phút|perc|dk|menit)/iu.test(row));
+    const lasting = rows.map((row) => /(?<!\d)(\d{1,3})\s*(?:[-–]\s*\d{1,3}\s*)?(?:′|['’]|min|minut|分|мин|хв|λεπτ|دقیقه|دقيقة|דקות|분|phút|perc|dk|menit)/iu.exec(row)).find(Boolean);
     const boxed = lasting && !goesOn && (rows.some((row) => DIRECTED.test(clean(row))) || /\bfilm\b|cinema|cinéma|kino|movie/i.test(box[0] ?? "") || IS_FILM.test(start.slice(0, 250)));
     const shown = /^(?:film|fernsehfilm|kurzfilm)$/i.test(clean(rows[0]).split(" ")[0] ?? "");
     const isFilm = FILM_WORD.test(bracket) || /^\d{4}\b.*\b(?:film|movie|documentary|short)\b/i.test(about) || films.length > 0 || boxed || shown;
@@ -213,9 +213,10 @@
     const dated = rows.find((row) => /release|erschein|sortie|anno|estreno|año|premi[eè]r|erstausstrahlung|diffusion|originalausstrahlung|lançamento|produktionsjahr|jahr|ano |datum|公開|дата|год|jaar|rok|étrenne|année/i.test(row));
     const year = yearIn(bracket) ?? yearIn(/^\d{4}/.exec(about)?.[0]) ?? yearIn((kind === "film" ? films : series).find((one) => yearIn(one)))
       ?? yearIn(dated) ?? (kind === "series" ? yearIn(about) : null) ?? yearIn(start.slice(0, 300));
+    const length = kind === "film" && lasting ? 60 * lasting[1] : null; // an article may hold the whole of a short film
     // what stands in brackets tells articles apart, unless the article itself says it
     return { title: bracketed && (FILM_WORD.test(bracket) || SERIES_WORD.test(bracket) || yearIn(bracket) || !plain(start).includes(plain(name))) ? bracketed[1] : name,
-             year, kind, ids: idsIn(wikidata), look: true, least: 2400 };
+             year, kind, ids: idsIn(wikidata), look: true, length, least: length && length < 2400 ? 1200 : 2400 };
   }
 
   globalThis.epicrec.sites = [

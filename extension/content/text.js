@@ -3,10 +3,10 @@
 (() => {
   const SEASON =
     "(?:season|series|staffel|saison|temporada|stagione|seizoen|säsong|sæson|sesong|kausi|sezon(?:ul)?|" +
-    "sezona|sezónu?|séria|řada|évad|hooaeg|temp\\.|сезон|κύκλος|σεζόν|الموسم|עונה|सीज़न|सीजन|ซีซั่?น|mùa|musim|シーズン|시즌)";
+    "(?:seiz|staff|stag|sez|temp|сез|säs|sæs|ses)\\.?(?=\\s?\\d)|sezona[s]?|sezónu?|séria|řada|évad|hooaeg|temp\\.|сезон|κύκλος|σεζόν|الموسم|עונה|सीज़न|सीजन|ซีซั่?น|mùa|musim|فصل|cyfres|þáttaröð|シーズン|시즌)";
   const EPISODE =
-    "(?:episode|episodio|episódio|épisode|episodul|[eé]p\\.?|folge|flg\\.?|cap[ií]tulo|cap\\.|aflevering|avsnitt|afsnit|jakso|" +
-    "odcinek|odc\\.?|bölüm|rész|díl|epizoda|epizóda|epizód|časť|capítol|osa|серия|эпизод|серія|епізод|епизод|выпуск|επεισόδιο|επ\\.|الحلقة|حلقة|פרק|एपिसोड|ตอน(?:ที่)?|tập|エピソード)";
+    "(?:(?:afl|avsn|avs|afs|eps|epis|сер|эп|еп|böl)\\.?(?=\\s?\\d)|episode|episodio|episódio|épisode|episodul|[eé]p\\.?|folge|flg\\.?|cap[ií]tulo|cap\\.|aflevering|avsnitt|afsnit|jakso|" +
+    "odcinek|odc\\.?|bölüm|rész|díl|epizoda|epizóda|epizód|časť|capítol|osa|серия|эпизод|серія|епізод|епизод|выпуск|επεισόδιο|επ\\.|الحلقة|حلقة|פרק|एपिसोड|ตอน(?:ที่)?|tập|puntata|episodi|epizod|diel|sērija|serija|قسمت|þáttur|pennod|エピソード)";
   const GAP = "[^\\p{L}\\d]{0,5}";
   const made = (...parts) => new RegExp(parts.join(""), "iu");
   const BOTH = [
@@ -25,7 +25,7 @@
     made(SEASON, "\\s*(?<s>\\d{1,2})\\s*[-:·,]\\s*(?<e>\\d{1,3})\\.\\s"),
     made("第?\\s*(?<s>\\d{1,2})\\s*(?:期|シーズン).{0,4}第\\s*(?<e>\\d{1,4})\\s*[話回]"),
     made("シーズン\\s*(?<s>\\d{1,2}).{0,4}第\\s*(?<e>\\d{1,4})\\s*[話回]"),
-    made("第\\s*(?<s>\\d{1,2})\\s*季.{0,4}第\\s*(?<e>\\d{1,4})\\s*集"),
+    made("第\\s*(?<s>\\d{1,2})\\s*季.{0,4}第\\s*(?<e>\\d{1,4})\\s*[集话話回]"),
     made("시즌\\s*(?<s>\\d{1,2}).{0,4}?(?<e>\\d{1,4})\\s*[화회](?!\\p{L})"),
   ];
   // A line that begins with a word and a number, twice, in any language: where the line is known to be an episode's.
@@ -33,8 +33,8 @@
   const ONE = [
     made("(?<![\\p{L}\\d])(?:", EPISODE, "\\s*|[EÉ])(?<e>\\d{1,4})(?![\\p{L}\\d])"),
     made("(?<!\\d)(?<e>\\d{1,4})\\.\\s*", EPISODE),
-    made("第\\s*(?<e>\\d{1,4})\\s*[話回集]"),
-    made("(?<![\\p{L}\\d])(?<e>\\d{1,4})\\s*[화회話](?!\\p{L})"),
+    made("第\\s*(?<e>\\d{1,4})\\s*[话話回集]"),
+    made("(?<![\\p{L}\\d])제?\\s*(?<e>\\d{1,4})\\s*[화회话話](?!\\p{L})"),
     made("\\((?<e>\\d{1,4})/\\d{1,4}\\)"),
   ];
   const ONLY_SEASON = [
@@ -99,7 +99,7 @@
   }
 
   function trim(text) {
-    return clean(text).replace(/^【[^】]*】/, "").replace(/^[\s\-–—|:·•,/([▶►]+|[\s\-–—|:·•,/([]+$/g, "");
+    return clean(text).replace(/^【[^】]*】/, "").replace(/^《([^》]+)》$/, "$1").replace(/^[\s\-–—|:·•,/([▶►]+|[\s\-–—|:·•,/([]+$/g, "");
   }
 
   // "Heat (1995) – Site" as its title, its year and the rest; null where no year stands in brackets.
@@ -163,6 +163,11 @@
   // Short lines beside the heading: what it is, when and by whom it was made, how long it is.
   const beside = (facts) => [...facts.above, ...facts.small].filter((one) => one.length < 80 && !ANOTHER_ONE.test(one));
   const ANOTHER_ONE = /^(?:up )?(?:next|previous|prev|nächste|vorherige|vorige|weiter|suivant|précédent|siguiente|anterior|próxim|prossim|precedente|volgende|vorige|nästa|föregående|następn|poprzedni|следующ|предыдущ|次の|前の)|→|»/iu;
+
+  // Of such lines those that name what it is; a sentence tells what happens in it.
+  const labels = (facts) => beside(facts).filter((one) => !/[。！？]$/.test(one) && !(/\p{L}[.!?…]["”»]?$/u.test(one) && one.split(" ").length > 3));
+  // The short sentences of longer lines, each line's first one first.
+  const sentences = (facts) => facts.small.filter((one) => one.length >= 80).map((one) => one.split(/(?<=[.!?])\s+/).filter((part) => part.length < 80));
 
   // How long it is said to be in such a line, in seconds.
   function nearLength(facts) {
@@ -298,8 +303,8 @@
   const FILM = words([
     "film", "films", "filme", "filmen", "spielfilm\\w*", "fernsehfilm\\w*", "kinofilm\\w*", "movies?", "kino", "cin[eé]ma", "cine",
     "pel[ií]culas?", "doku\\w*", "documentar\\w+", "documentaire\\w*", "documental", "kurzfilm\\w*", "courts?[- ]m[eé]trages?",
-    "short film", "cortometraje", "映画", "фильм\\p{L}*", "фільм\\p{L}*", "\\p{L}*film", "ταινία", "elokuva\\p{L}*", "filmi", "فيلم", "סרט", "फिल्म", "फ़िल्म", "phim", "dokument\\p{L}*", "feature", "filmmittwoch",
-  ]);
+    "short film", "cortometraje", "фильм\\p{L}*", "фільм\\p{L}*", "\\p{L}*film", "ταινία", "elokuva\\p{L}*", "filmi", "فيلم", "סרט", "फिल्म", "फ़िल्म", "phim", "dokument\\p{L}*", "feature", "filmmittwoch", "kvikmynd", "filmas", "filmovi", "филм",
+  ], "映画|邦画|洋画|电影|電影|영화|ภาพยนตร์");
   // What is no film although the page calls it one.
   const PERFORMED = words([
     "konzerte?", "concerts?", "concierto", "philharmoni\\w+", "live (?:at|in|from|aus)", "gameplay", "let'?s play", "podcast",
@@ -317,7 +322,7 @@
   const SHORT = words(["kurzfilm\\w*", "court[- ]métrages?", "courts[- ]métrages", "short films?", "animated shorts?", "cortometrajes?", "cortometraggi\\w*", "curtas?[- ]metragens?", "curta[- ]metragem", "kortfilm\\w*", "korte film", "короткометражн\\p{L}+", "短編映画", "短片", "단편영화"]);
 
   (globalThis.epicrec ??= {}).text = {
-    numbers, lineNumbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, ENDING,
+    numbers, lineNumbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, ENDING,
     isWhole, isQuiet, isAround, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT,
   };
 })();
