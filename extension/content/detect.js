@@ -169,8 +169,8 @@
     const texts = [facts.title, ...facts.h1, ...facts.h2, ...beside(facts)];
     const halves = someNumbers(texts);
     const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts)) ?? (halves.season !== null && halves.number !== null ? halves : null);
-    const other = OTHER_SITE.test(hostname);
-    const one = both ?? ((SERIAL.test(hostname + pathname + facts.title) || /第\s*\d+\s*[集话話]|\d+\s*[화회]/u.test([facts.title, ...facts.h1, ...facts.h2].join(" | "))) && !other ? oneNumber([facts.title, ...facts.h1, ...facts.h2]) : null);
+    const other = OTHER_SITE.test(hostname), { called, filmed, credited, linked, placed } = signsOf(facts);
+    const one = both ?? ((SERIAL.test(hostname + pathname + facts.title) || /第\s*\d+\s*[集话話]|\d+\s*[화회]/u.test([facts.title, ...facts.h1, ...facts.h2].join(" | ")) || (called && facts.h2.some((one) => beforeNumbers(one) === ""))) && !other ? oneNumber([facts.title, ...facts.h1, ...facts.h2]) : null);
     if (one) {
       if (OTHER.test(spoken)) return null;
       const series = data.video?.series || seriesIn(facts, one.after ?? "");
@@ -181,22 +181,24 @@
     const heading = facts.h1.find((one) => !site.includes(plain(one))) ?? (site.includes(plain(page)) ? facts.h2[0] : undefined);
     const slug = /([a-z\d]+(?:-[a-z\d]+)*)-((?:19|20)\d\d)\/?$/.exec(pathname);
     const nameless = !heading && !data.video?.name && !facts.pictures[0] && !facts.h2.length && isSiteName(page, facts);
-    const title = nameless && slug ? `${slug[1].replaceAll("-", " ")} (${slug[2]})` : heading ?? (data.video?.name || facts.pictures[0] || headed(page, facts));
+    // a player without any heading: the name, and below it the year and the length
+    const [first = "", second = ""] = nameless ? facts.small : [], shown = isMade(second) ? first : "";
+    const title = nameless && shown ? shown : nameless && slug ? `${slug[1].replaceAll("-", " ")} (${slug[2]})` : heading ?? (data.video?.name || facts.pictures[0] || headed(page, facts));
     const said = withYear(title) ?? withYear(facts.title) ?? withYear(clean(facts.og.title));
     const name = withYear(title)?.title ?? title;
     if (!name || ABOUT_ONE.test(name) || (!heading && isSiteName(name, facts))) return null;
     const sure = said && (plain(said.title) === plain(name) || plain(facts.title).includes(plain(name)));
-    const whole = isWhole(facts.title), where = WHERE.test(`${pathname}/`) || facts.names.some((one) => OWN.test(one)), { credited } = signsOf(facts);
+    const whole = isWhole(facts.title), where = WHERE.test(`${pathname}/`) || facts.names.some((one) => OWN.test(one));
     const byMaker = facts.h1.some((one) => MAKER.test(one));
-    const { called, filmed, linked, placed } = signsOf(facts);
     // a title may hold any word, if enough else says that it is one
     const trusted = sure && (placed || called || filmed || credited);
     if (OTHER.test((trusted ? spoken.replaceAll(name, " ") : spoken).replace(WHOLE, " "))) return null;
     const year = said?.year ?? nearYear(facts), length = data.video?.length ?? nearLength(facts);
-    const told = beside(facts).some((one) => yearIn(one) && /\d\s*(?:min|分|мин)/i.test(one) && !/\d{1,2}[./]\d{1,2}[./]/.test(one));
+    const told = beside(facts).some(isMade);
     const points = 2 * Boolean(sure) + 2 * whole + where + called + filmed + 2 * credited + 2 * linked + (!sure && year !== null) + Boolean(length) + told;
     // a name and a year alone may be anybody's video: something must speak of films, or of a place where they are played
-    const signs = whole || called || filmed || credited || linked || placed;
+    // but of times when nobody put up videos of his own
+    const signs = whole || called || filmed || credited || linked || placed || (sure && said.year < 2000 && !/[:|–-]/.test(name));
     if (points < (other ? 4 : 2) || !signs) return null;
     return {
       title: trim(name.replace(WHOLE, "").replace(ENDING, "")) || name, year, kind: "film", length,
@@ -204,6 +206,9 @@
       least: isShort(facts) ? 300 : byMaker ? 600 : credited && year !== null && length ? 1200 : points > 2 ? 2400 : sure ? 4800 : 3600,
     };
   }
+
+  // A line that says of when it is and how long.
+  const isMade = (line) => Boolean(yearIn(line)) && /\d\s*(?:min|分|мин|m\b)/i.test(line) && !/\d{1,2}[./]\d{1,2}[./]/.test(line);
 
   // The pages of lists of films that this page links to, by list: one alone is about what this page is about.
   function groupedLinks(facts) {

@@ -96,8 +96,8 @@
       else named[name] ??= meta.content;
     }
     const site = globalThis.epicrec.sites.find(({ host }) => host.test(new URL(address).hostname));
-    // the header of an article is not the site's
-    const outside = (element) => !element.closest("header:not(article header), nav, aside, footer, [role=navigation]");
+    // the header of a part is not the site's
+    const outside = (element) => !element.closest("header:not(article header, main header, section header), nav, aside, footer, [role=navigation]");
     const heading = [...page.querySelectorAll("h1")].find(outside), both = linked(heading);
     const heads = (level) => everywhere(page, level).filter(outside).slice(0, MOST).map((one) => (both && one === heading ? both.own : headline(one))).filter(Boolean);
     const h1 = heads("h1"), h2 = heads("h2");

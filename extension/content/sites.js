@@ -53,11 +53,14 @@
   const WHOLE_EPISODE = /(?:full|whole|complete) episode|(?:ganze|komplette) folge|[eé]pis[oó]d[ei]o? (?:complet|completo|intero)|cap[ií]tulo completo|вся серия|полная серия|повний (?:випуск|епізод)|cały odcinek|tam bölüm|puntata (?:intera|completa)|(?:ganze|komplette) episode|hele aflevering|hela avsnittet|hele (?:episoden|afsnittet)|koko jakso|celý díl|teljes (?:epizód|rész)|episodul complet|ολόκληρο επεισόδιο|الحلقة (?:ال)?كاملة|פרק מלא/iu;
   // Sentences of somebody who speaks about films.
   const ABOUT_IT = /^(?:how|why|every|top \d+|(?:i|we) (?:watched|saw|ranked|tried|played|made)|the making|making|warum|wie|pourquoi|comment|por qué|cómo|perché|как|почему)(?![\p{L}:,])/iu;
+  const APART = /^(?:فيلم|映画|película|pelicula|фильм)\s*(\S.*?)\s*(?:كامل|本編|completa|полностью)(?!\p{L})(.*)$/iu;
   function youtube(facts, { heading, channel, rows, badges }, data) {
     if (!/^\/(?:watch|embed)/.test(path(facts))) return null;
     const shown = clean(heading[0] ?? facts.title.replace(/ - YouTube$/, "")), quote = /^([^«"„“]*\p{L}[^«"„“]*)[«"„“](.{2,60}?)[»"”“](.*)$/u.exec(shown);
-    const title = quote && isAround(quote[1]) ? quote[2] + quote[3] : shown; // "the film «Name»"
-    if (!title || EXTRA.test(title) || data.live) return null;
+    const apart = APART.exec(shown); // "the film Name, complete"
+    const title = apart ? `${trim(apart[1])} | full movie ${apart[2]}` : quote && isAround(quote[1]) ? quote[2] + quote[3] : shown; // "the film «Name»"
+    const whose = plain(channel[0] ?? ""), parts = title.split(/\s+(?:by|von|[|–-])\s+/); // a channel may be called anything
+    if (!title || EXTRA.test(whose && plain(parts.at(-1)) === whose ? parts.slice(0, -1).join(" | ") : title) || data.live) return null;
     const genre = data.video?.genre ?? "";
     const made = rows.find((row) => /release|veröffentlich|erscheinung|sortie|estreno|uscita|lançamento|datum/i.test(row));
     const offered = /youtube (?:movies|filme|films|películas)|^(?:movies|filme|films)$/i.test(channel[0] ?? "") || genre === "Movies"
@@ -88,7 +91,7 @@
     if (numbers(title) && (/entertainment|film|shows|comedy/i.test(genre) || (!genre && WHOLE_EPISODE.test(title)))) {
       // the series' own channel may name it last
       const series = beforeNumbers(title) || title.split(/\s*[|•]\s*/).find((part) => plain(part) === plain(channel[0] ?? ""));
-      const sure = WHOLE_EPISODE.test(title) || /shows/i.test(genre) || (series && plain(channel[0] ?? "") && (plain(series).includes(plain(channel[0])) || plain(channel[0]).includes(plain(series))));
+      const sure = WHOLE_EPISODE.test(title) || /shows/i.test(genre) || (/^[ST]\d+\s?[:·x]?\s?E\d+(?:$|\s*[-–|:·])/i.test(title.slice(series?.length ?? 0).replace(/^[\s|:·–-]+/, "")) && !/[?!]/.test(title)) || (series && plain(channel[0] ?? "") && (plain(series).includes(plain(channel[0])) || plain(channel[0]).includes(plain(series))));
       return series && sure ? episode(series, [title], { least: 1200 }) : null;
     }
     if (said && !counted && isQuiet(said.rest) && /film|movie/i.test(genre + badges.join(" ")) && said.title.split(" ").length <= 6 && !/:\s/.test(said.title)) {
@@ -175,16 +178,16 @@
     "filmtitel \\d{4}", "pel[ií]culas del? \\d{4}", "filmes (?:d[aeo]s? )?(?:\\p{L}+ ){0,3}(?:de )?\\d{4}", "(?:\\p{L}+ )?filmer (?:från |fra )?\\d{4}",
     "(?:\\p{L}+ )*film[yi] z (?:roku )?\\d{4}(?: roku)?", "фильмы[^\\d]{0,40}\\d{4} года", "фільми[^\\d]{0,40}\\d{4}(?: року)?", "филми от \\d{4} година",
     "\\d{4}年の?\\p{L}*(?:映画|电影|電影)(?:作品)?", "\\p{L}*映画作品", "\\d{4}년 (?:\\p{L}+ )?영화", "\\d{4} (?:\\p{L}+ )?filmleri", "vuoden \\d{4} \\p{L}*elokuvat", "\\d{4} filmjei", "filme (?:\\p{L}+ )?(?:din|de) \\d{4}",
-    "ταινίες του \\d{4}", "סרטי \\d{4}", "أفلام (?:\\p{L}+ )?\\d{4}", "فیلم‌های (?:\\p{L}+ )?.*\\d{4}.*", "phim (?:\\p{L}+ )*(?:năm )?\\d{4}", "film (?:\\p{L}+ )?tahun \\d{4}", "pel·lícules (?:\\p{L}+ )*(?:del )?\\d{4}",
+    "ταινίες του \\d{4}", "סרטי \\d{4}", "أفلام (?:\\p{L}+ )?\\d{4}", "فیلم‌های (?:\\p{L}+ )?.*\\d{4}.*", "phim (?:\\p{L}+ )*(?:năm )?\\d{4}", "\\d{4}\\. (?:aasta filmid|gada filmas)", "\\d{4} m\\. filmai", "филмови (?:из )?\\d{4}\\.?", "filmovi (?:iz )?\\d{4}\\.?", "filmi leta \\d{4}", "\\d{4} (?:की|में बनी) .*(?:फ़िल्म|फिल्म).*", "\\d{4}ko filmak", "kvikmyndir (?:frá )?\\d{4}", "סרטים משנת \\d{4}", "film (?:\\p{L}+ )?tahun \\d{4}", "pel·lícules (?:\\p{L}+ )*(?:del )?\\d{4}",
   ].join("|")})$`, "iu");
-  const SERIES_CATEGORY = /television series (?:debuts|endings)|^fernsehserie|^s[eé]ries? t[eé]l[eé]vis[eé]es? |^serie televisive |^series de televisi[oó]n |^s[eé]ries de televis[aã]o |televisieserie|^tv-seriestarter|^seriale telewizyjne|телесериалы|テレビドラマ|телесеріали|^miniserie|television miniseries|^mini-s[eé]ries?|televizní seriály|televíziós sorozat|televizyon dizi|televisiosarja|tv-serier|电视剧|電視劇|텔레비전 드라마|τηλεοπτικές σειρές|סדרות טלוויזיה|مسلسلات|sèries de televisió|seriale de televiziune/iu;
+  const SERIES_CATEGORY = /television series (?:debuts|endings)|^fernsehserie|^s[eé]ries? t[eé]l[eé]vis[eé]es? |^serie televisive |^series de televisi[oó]n |^s[eé]ries de televis[aã]o |televisieserie|^tv-seriestarter|^seriale telewizyjne|телесериалы|テレビドラマ|телесеріали|^miniserie|television miniseries|^mini-s[eé]ries?|televizní seriály|televíziós sorozat|televizyon dizi|televisiosarja|tv-serier|电视剧|電視劇|텔레비전 드라마|τηλεοπτικές σειρές|סדרות טלוויזיה|مسلسلات|sèries de televisió|seriale (?:\p{L}+ )?de televiziune/iu;
   const IN_TITLE = /^(.*?)\s*[(（]([^()（）]*)[)）]$/u;
   const FILM_WORD = /(?:^|[\s,\d])(?:tv[- ])?(?:film|filme|filmi|filmas|spielfilm|fernsehfilm|película|pelicula|pel·lícula|movie|elokuva|фильм|фільм|филм|kurzfilm|ταινία|סרט|فيلم|فیلم|phim)(?:$|[\s,\d])|映画|电影|電影|영화/iu;
-  const SERIES_WORD = /tv[- ](?:mini)?series|television series|fernsehserie|^serie$|s[eé]rie t[eé]l[eé]vis[eé]e|serie televisiva|serie de televisi[oó]n|série de televisão|miniseries|miniserie|televisieserie|tv-serie|телесериал|телесеріал|テレビドラマ|televizní seriál|^seriál|televíziós sorozat|televizyon dizisi|^dizi$|televisiosarja|电视剧|電視劇|드라마(?:$|이다|입니다|로)|serial televisi|seri televisi|phim truyền hình|televizijska serij|телевизијска сериј|телевизионен сериал|seriāls|serialas|telesari|fjernsynsserie|(?:drama|komedi|krimi)serie|سریال|مجموعه تلویزیونی|धारावाहिक|τηλεοπτική σειρά|σειρά$|סדרת טלוויזיה|مسلسل|serial telewizyjny|sèrie de televisió/iu;
+  const SERIES_WORD = /tv[- ](?:mini)?series|television series|fernsehserie|^serie$|s[eé]rie t[eé]l[eé]vis[eé]e|serie televisiva|serie de televisi[oó]n|série de televisão|miniseries|miniserie|televisieserie|tv-serie|телесериал|телесеріал|テレビドラマ|televizní seriál|^seriál|televíziós sorozat|televizyon dizisi|^dizi$|televisiosarja|电视剧|電視劇|드라마(?:$|이다|입니다|로)|serial(?:ul)? de televiziune|serial televisi|seri televisi|phim truyền hình|televizijska serij|телевизијска сериј|телевизионен сериал|seriāls|serialas|telesari|fjernsynsserie|(?:drama|komedi|krimi)serie|سریال|مجموعه تلویزیونی|धारावाहिक|τηλεοπτική σειρά|σειρά$|סדרת טלוויזיה|مسلسل|serial telewizyjny|sèrie de televisió/iu;
   const NO_ARTICLE = /film series|franchise|filmreihe|filmserie|soundtrack|novel|roman(?!\p{L})|album|song|book|character|episode|season|festival|disambiguation|list of|video game|musical|actor|actress|director|company|studio|award|film score|filmmusik|bande originale|controversy|trilogy|screenplay/iu;
   // Labels of an infobox, in the languages there are: who directed it, and how it goes on.
-  const DIRECTED = /^(?:directed by|director|regie|réalisation|réalisateur|regia|dirección|direção|direcció|realização|regi|regissør|regissör|instruktion|instruktør|reżyseria|režie|réžia|rendező|yönetmen|ohjaaja|ohjaus|режисс[её]р|режисер|режисьор|監督|导演|導演|감독|σκηνοθεσία|בימוי|במאי|إخراج|المخرج|کارگردان|đạo diễn|sutradara|regizor|redatelj|režija)/iu;
-  const GOES_ON = /^(?:(?:antall?|aantal|nr\.|broj|број|брой|кількість|αρ\.|מספר|شمار|تعداد|số|jmlh\.?|jumlah) (?:de |van |of )?\p{L}+|방송 (?:횟수|회수)|temporades|no\. of (?:seasons|episodes|series)|seasons?|episodes?|number of|episoden|folgen|staffeln|nb\. (?:de saisons|d['’]épisodes)|saisons|épisodes|stagioni|puntate|episodi|temporadas|episodios|capítulos|episódios|n\.º|afleveringen|seizoenen|avsnitt|säsonger|sæsoner|sesonger|afsnit|sezon\p{L}*|odcink\p{L}*|liczba odcinków|počet|řad|évadok|epizód\p{L}*|bölüm\p{L}*|kaudet|jaksot|сезон\p{L}*|сери\p{L}*|число|эпизод\p{L}*|シーズン数|話数|回数|集数|集數|季数|회수|횟수|επεισόδια|עונות|פרקים|عدد|فصل)/iu;
+  const DIRECTED = /^(?:directed by|director|regie|réalisation|réalisateur|regia|dirección|direção|direcció|realização|regi|regissør|regissör|instruktion|instruktør|reżyseria|režie|réžia|rendező|yönetmen|ohjaaja|ohjaus|режисс[её]р|режисер|режисьор|監督|导演|導演|감독|σκηνοθεσία|בימוי|במאי|إخراج|المخرج|کارگردان|đạo diễn|sutradara|regizor|redatelj|režija|režissöör|režisors|režisierius|режија|редитељ|निर्देशक|กำกับโดย|ผู้กำกับ|zuzendari|leikstj)/iu;
+  const GOES_ON = /^(?:(?:antall?|aantal|nr\.|broj|број|брой|кількість|αρ\.|jmlh\.?|jumlah|sezon[uų]) (?:de )?(?:s[aæäe][sz]|seiz|сез|sezo|epi|епи|епі|сер|avs|afs|afl|κύκλ|επεισ|musim|skai)\p{L}*|מספר (?:עונות|פרקים)|(?:شمار|تعداد) (?:فصل|قسمت)|số (?:tập|mùa|phần)|방송 (?:횟수|회수)|temporades|no\. of (?:seasons|episodes|series)|seasons?|episodes?|number of|episoden|folgen|staffeln|nb\. (?:de saisons|d['’]épisodes)|saisons|épisodes|stagioni|puntate|episodi|temporadas|episodios|capítulos|episódios|n\.º|afleveringen|seizoenen|avsnitt|säsonger|sæsoner|sesonger|afsnit|sezon\p{L}*|odcink\p{L}*|liczba odcinków|počet|řad|évadok|epizód\p{L}*|bölüm\p{L}*|kaudet|jaksot|сезон\p{L}*|сери\p{L}*|число|эпизод\p{L}*|シーズン数|話数|回数|集数|集數|季数|회수|횟수|επεισόδια|עונות|פרקים|عدد|فصل)/iu;
   const IS_FILM = /(?<!\p{L})(?:is|was|ist|war|est|è|es|é|ha sido|was een|is een|är|er|jest|je|on|és)\s[^.]{0,80}?(?:film|movie|película|filme|pel·lícula|elokuva)(?!\p{L})(?! (?:director|actor|actress|producer|critic|score|festival|studio|series|franchise|editor|composer|company|award))/iu;
 
   // What an article is first said to be.
@@ -201,7 +204,7 @@
     if (!name || NO_ARTICLE.test(bracket) || /^(?:lists? of|liste|lista|lijst|luettelo|elenco|anexo:|seznam|zoznam|список|κατάλογος|קטגוריה|רשימת|قائمة|فهرست|一覧)|(?:一覧|列表|목록)$|(?:season|series|staffel|saison|temporada|stagione|sezon|сезон)\s*\d+$/iu.test(name)) return null;
     const says = categories.map(clean), films = says.filter((one) => FILM_CATEGORY.test(one)), series = says.filter((one) => SERIES_CATEGORY.test(one));
     const goesOn = rows.some((row) => GOES_ON.test(clean(row)));
-    const lasting = rows.map((row) => /(?<!\d)(\d{1,3})\s*(?:[-–]\s*\d{1,3}\s*)?(?:′|['’]|min|minut|分|мин|хв|λεπτ|دقیقه|دقيقة|דקות|분|phút|perc|dk|menit)/iu.exec(row)).find(Boolean);
+    const lasting = rows.map((row) => /(?<!\d)(\d{1,3})\s*(?:[-–]\s*\d{1,3}\s*)?(?:′|['’]|min|minut|分|мин|хв|λεπτ|دقیقه|دقيقة|דקות|분|phút|perc|dk|menit|मिनट|นาที|mín)/iu.exec(row)).find(Boolean);
     const boxed = lasting && !goesOn && (rows.some((row) => DIRECTED.test(clean(row))) || /\bfilm\b|cinema|cinéma|kino|movie/i.test(box[0] ?? "") || IS_FILM.test(start.slice(0, 250)));
     const shown = /^(?:film|fernsehfilm|kurzfilm)$/i.test(clean(rows[0]).split(" ")[0] ?? "");
     const isFilm = FILM_WORD.test(bracket) || /^\d{4}\b.*\b(?:film|movie|documentary|short)\b/i.test(about) || films.length > 0 || boxed || shown;

@@ -99,7 +99,7 @@
   }
 
   function trim(text) {
-    return clean(text).replace(/^【[^】]*】/, "").replace(/^《([^》]+)》$/, "$1").replace(/^[\s\-–—|:·•,/([▶►]+|[\s\-–—|:·•,/([]+$/g, "");
+    return clean(text).replace(/^【[^】]*】/, "").replace(/^[《「『]([^》」』]+)[》」』]$/, "$1").replace(/^[\s\-–—|:·•,/([▶►]+|[\s\-–—|:·•,/([]+$/g, "");
   }
 
   // "Heat (1995) – Site" as its title, its year and the rest; null where no year stands in brackets.
@@ -165,7 +165,8 @@
   const ANOTHER_ONE = /^(?:up )?(?:next|previous|prev|nächste|vorherige|vorige|weiter|suivant|précédent|siguiente|anterior|próxim|prossim|precedente|volgende|vorige|nästa|föregående|następn|poprzedni|следующ|предыдущ|次の|前の)|→|»/iu;
 
   // Of such lines those that name what it is; a sentence tells what happens in it.
-  const labels = (facts) => beside(facts).filter((one) => !/[。！？]$/.test(one) && !(/\p{L}[.!?…]["”»]?$/u.test(one) && one.split(" ").length > 3));
+  const labels = (facts) => beside(facts).filter((one) => !isProse(one));
+  const isProse = (line) => !/[·•|]|\d\s*\p{L}+\.$/u.test(line) && (/[。！？]$/.test(line) || (/\p{L}[.!?…]["”»]?$/u.test(line) && line.split(" ").length > 3));
   // The short sentences of longer lines, each line's first one first.
   const sentences = (facts) => facts.small.filter((one) => one.length >= 80).map((one) => one.split(/(?<=[.!?])\s+/).filter((part) => part.length < 80));
 
@@ -292,7 +293,7 @@
     "přednáška", "zprávy", "zápas", "előadás", "híradó", "konser", "ders", "haber\\p{L}*", "maç", "telejournal", "telegiornale", "notiziario", "tg\\d", "telediario", "informativo", "partita", "partido",
     "föreläsning", "nyheter", "gudstjänst", "foredrag", "nyheder", "uutiset", "hoorcollege", "journaal", "lezione", "clase", "aula", "palestra", "conferenza", "spettacolo", "misa", "missa", "messa", "culto",
     "log ?in", "sign ?in", "anmelden", "404", "not found", "suche", "search", "recherche",
-  ], "コンサート|ライブ|ニュース|講義|実況|解説|レビュー|讲座|音乐会|新闻|解说|直播|콘서트|뉴스|강의|리뷰|실황|생방송");
+  ], "公开课|课程|教程|网课|講座|授業|강좌|コンサート|ライブ|ニュース|講義|実況|解説|レビュー|讲座|音乐会|新闻|解说|直播|콘서트|뉴스|강의|리뷰|실황|생방송");
   const WHOLE = words([
     "full (?:\\p{L}+ ){0,2}(?:movie|film|length)", "(?:whole|complete|entire) (?:movie|film)", "ganzer (?:film|spielfilm)", "der ganze film",
     "(?:kompletter|vollständiger) (?:film|spielfilm)", "film komplett", "film complet", "película completa",
