@@ -29,12 +29,19 @@
   // Whether words say that what is shown is something beside a film, or performed, or played for points.
   function isNoWork(facts, data) {
     const spoken = [facts.title, ...facts.h1, clean(facts.og.title), data.video?.name ?? "", address(facts), ...facts.above].join(" | ");
-    const near = [...facts.h2, ...labels(facts)].join(" | "), site = [...facts.names, facts.title.replace(withoutSite(facts.title, facts), "")].join(" | ");
+    const near = unnamed([...facts.h2, ...labels(facts)], facts).join(" | "), site = [...facts.names, facts.title.replace(withoutSite(facts.title, facts), "")].join(" | ");
     // words before a name in quotation marks speak about it
     if ([...facts.h1, clean(facts.og.title)].some((one) => /\p{L}\s*[„“"«].+[”“"»]/u.test(one)) || beside(facts).some((one) => /^\S+\s*[·•|,–-]\s*\d/u.test(one) && EXTRA.test(one))) return true;
+    if (labels(facts).some((one) => SORTED.test(one)) && !labels(facts).some((one) => FILM.test(one) || GENRE.test(one))) return true;
     if ((data.posted || /^article/.test(facts.og.type ?? "")) && !isShown(facts)) return true;
     return data.elsewhere || NO_FILM_TYPES.test(facts.og.type ?? "") || EXTRA.test(spoken) || PERFORMED.test(`${spoken} | ${near}`) || ((STAGED.test(`${near} | ${site}`) || STAGE.test(`${new URL(facts.address).hostname} | ${site}`)) && !FILM.test(near)) || (STAGED.test(spoken) && !Object.values(signsOf(facts)).some(Boolean));
   }
+
+  // Lines without an episode's own name, which may hold any word where films and series are shown.
+  const unnamed = (texts, facts) => texts.map((one) => {
+    const after = signsOf(facts).called ? numbers(one)?.after ?? "" : "";
+    return after.includes(" ") ? one.replace(after, "") : one;
+  });
 
   // Who made it and how long it is, beside the heading: an article that shows a film, where what plays is as long.
   const isShown = (facts) => labels(facts).some((one) => CREDIT.test(one)) && nearLength(facts) !== null;
@@ -136,7 +143,9 @@
   const GENRE = /(?<!\p{L})(?:drama|dramma|drame|thriller|krimi|komödie|comedy|comédie|comedia|commedia|dram\p{L}{0,3}|kom[eé]di\p{L}*|horror|western|romance|animation|science[- ]fiction|sci-fi|film noir|abenteuer|adventure|драма|комед\p{L}+|δράμα|κωμωδία|دراما|דרמה)(?!\p{L})|드라마|剧情|喜剧|ドラマ/iu;
   const RATED = /(?<![\p{L}\d])(?:fsk ?\d+|rated (?:g|pg|pg-13|r|nc-17)|pg-13|tv-(?:14|ma|pg|y7))(?![\p{L}\d])/iu;
   // Such a line beside the heading says that this is no film, unless it calls it one.
-  const STAGED = /(?<!\p{L})(?:lecture|vorlesung|webinar|talk ?show|talk|magazin|nachrichten|news|actualités|noticias|telegiornale|nyheder|nyheter|uutiset|wiadomości|новости|zprávy|journaal|híradó|konzert|concert|concierto|oper|opera|opéra|theater|theatre|théâtre|teatro|ballett?|livestream|gottesdienst|full match|podcast|gameplay|kurs|course|tutorial|mitschnitt|aufzeichnung|recording|sitzung|quiz|orchest\p{L}*|conductor|dirigent\p{L}*|philharmoni\p{L}*|symphon\p{L}*|sinfoni\p{L}*|recorded live|on stage|inszenierung|lesung|vortrag|hochamt|hörbuch|hörspiel|gelesen von|zpravodajství|aktualności|hírek|știri|jurnalul?|haberler|новини|ειδήσεις|חדשות|أخبار|noticiário|telejornal|mecz|zápas|meccs|maçı?|матч|jogo|partida|partido|partita|ottelu|kampen|αγώνας|משחק|مباراة|koncert\p{L}*|konser\p{L}*|концерт\p{L}*|συναυλία|קונצרט|حفلة?|wykład\p{L}*|přednáška|előadás|prelegere|ders|лекци\p{L}*|лекція|διάλεξη|הרצאה|محاضرة|föreläsning|forelæsning|foredrag|luento|palestra|aula|lezione|conferenza|debat\p{L}*|débat|msza|mše|istentisztelet|богослуж\p{L}*|gudstj\p{L}+|jumalanpalvelus|misa|missa|messa|recenze|recenzja|рецензі?\p{L}*|κριτική|anmeldelse|recension|arvostelu|workshop|seminar|dj[- ]set|\p{L}*gespräch\p{L}*)(?!\p{L})|ニュース|コンサート|講義|試合|新闻|音乐会|演唱会|讲座|比赛|뉴스|콘서트|강의|경기/iu;
+  const STAGED = /(?<!\p{L})(?:lecture|vorlesung|webinar|talk ?show|talk|magazin|nachrichten|news|actualités|noticias|telegiornale|nyheder|nyheter|uutiset|wiadomości|новости|zprávy|journaal|híradó|konzert|concert|concierto|oper|opera|opéra|theater|theatre|théâtre|teatro|ballett?|livestream|gottesdienst|full match|podcast|gameplay|kurs|course|tutorial|mitschnitt|aufzeichnung|recording|sitzung|quiz|orchest\p{L}*|conductor|dirigent\p{L}*|philharmoni\p{L}*|symphon\p{L}*|sinfoni\p{L}*|recorded live|on stage|inszenierung|lesung|vortrag|hochamt|hörbuch|hörspiel|gelesen von|zpravodajství|aktualności|hírek|știri|jurnalul?|haberler|новини|ειδήσεις|חדשות|أخبار|noticiário|telejornal|mecz|zápas|meccs|maçı?|матч|jogo|partida|partido|partita|ottelu|kampen|αγώνας|משחק|مباراة|koncert\p{L}*|konser\p{L}*|концерт\p{L}*|συναυλία|קונצרט|حفلة?|wykład\p{L}*|přednáška|előadás|prelegere|ders|лекци\p{L}*|лекція|διάλεξη|הרצאה|محاضرة|föreläsning|forelæsning|foredrag|luento|palestra|aula|lezione|conferenza|debat\p{L}*|débat|msza|mše|istentisztelet|богослуж\p{L}*|gudstj\p{L}+|jumalanpalvelus|misa|missa|messa|recenze|recenzja|рецензі?\p{L}*|κριτική|anmeldelse|recension|arvostelu|workshop|seminar|dj[- ]set|\p{L}*gespräch\p{L}*)(?!\p{L})|ニュース|コンサート|講義|試合|新闻|音乐会|演唱会|讲座|比赛|뉴스|콘서트|강의|경기|舞台|演劇|话剧|話劇|뮤지컬|연극/iu;
+  // A line that is nothing but such a word is the portal's name for this kind of videos.
+  const SORTED = /^(?:gaming|games|spiele|jeux vidéo|videojuegos|игры|education|bildung|éducation|educación|образование|sports?|спорт|deportes|music|musik|musique|música|музыка|游戏|遊戲|ゲーム|게임|教育|知识|体育|スポーツ|스포츠|音乐|音楽|음악)$/iu;
   const STAGE = /gam(?:e|ing)(?!lan)|zocker|wedding|hochzeit|mariage|(?<!film|spiel|kino|movie ?)theat(?:er|re)|konzert|concert|klassik|philharmon|bühne|festspiel|opernhaus/iu;
   const WHERE = /\/(?:films?|filme|movies?|watch|player|play|stream\w*|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|titles?|feature|documentar\w+|dokus?|ver|voir|guarda|regarder|assistir|ogladaj|izle|abspielen|wiedergabe|spielen|detail|vod)\//i;
   const OF_FILMS = /\/(?:films?|filme|movies?|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|feature|documentar\w+|dokus?)\//i;
@@ -165,7 +174,7 @@
   // Layer three: words alone. A season and a number, or a title that much else says is a film's.
   function written(facts, data) {
     const { hostname, pathname } = new URL(facts.address);
-    const spoken = [facts.title, ...facts.h1, ...facts.h2, clean(facts.og.title), data.video?.name ?? ""].join(" | ");
+    const spoken = unnamed([facts.title, ...facts.h1, ...facts.h2, clean(facts.og.title), data.video?.name ?? ""], facts).join(" | ");
     const texts = [facts.title, ...facts.h1, ...facts.h2, ...beside(facts)];
     const halves = someNumbers(texts);
     const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts)) ?? (halves.season !== null && halves.number !== null ? halves : null);
@@ -196,14 +205,15 @@
     const year = said?.year ?? nearYear(facts), length = data.video?.length ?? nearLength(facts);
     const told = beside(facts).some(isMade);
     const points = 2 * Boolean(sure) + 2 * whole + where + called + filmed + 2 * credited + 2 * linked + (!sure && year !== null) + Boolean(length) + told;
+    const old = sure && said.year < 1965 && !/[:|–-]/.test(name);
     // a name and a year alone may be anybody's video: something must speak of films, or of a place where they are played
     // but of times when nobody put up videos of his own
-    const signs = whole || called || filmed || credited || linked || placed || (sure && said.year < 2000 && !/[:|–-]/.test(name));
+    const signs = whole || called || filmed || credited || linked || placed || old;
     if (points < (other ? 4 : 2) || !signs) return null;
     return {
       title: trim(name.replace(WHOLE, "").replace(ENDING, "")) || name, year, kind: "film", length,
       // what is said to be so long, by whom and of when, may be short
-      least: isShort(facts) ? 300 : byMaker ? 600 : credited && year !== null && length ? 1200 : points > 2 ? 2400 : sure ? 4800 : 3600,
+      least: isShort(facts) ? 300 : byMaker ? 600 : credited && year !== null && length ? 1200 : points > 2 ? 2400 : sure && !old ? 4800 : 3600,
     };
   }
 

@@ -91,7 +91,7 @@
     if (numbers(title) && (/entertainment|film|shows|comedy/i.test(genre) || (!genre && WHOLE_EPISODE.test(title)))) {
       // the series' own channel may name it last
       const series = beforeNumbers(title) || title.split(/\s*[|•]\s*/).find((part) => plain(part) === plain(channel[0] ?? ""));
-      const sure = WHOLE_EPISODE.test(title) || /shows/i.test(genre) || (/^[ST]\d+\s?[:·x]?\s?E\d+(?:$|\s*[-–|:·])/i.test(title.slice(series?.length ?? 0).replace(/^[\s|:·–-]+/, "")) && !/[?!]/.test(title)) || (series && plain(channel[0] ?? "") && (plain(series).includes(plain(channel[0])) || plain(channel[0]).includes(plain(series))));
+      const sure = WHOLE_EPISODE.test(title) || /shows/i.test(genre) || (/^[ST]\d+\s?[:·x]?\s?E\d+(?:$|\s*[-–|:·])/i.test(title.slice(series?.length ?? 0).replace(/^[\s|:·–-]+/, "")) && !/[?!]/.test(title) && !OTHER.test(channel[0] ?? "")) || (series && plain(channel[0] ?? "") && (plain(series).includes(plain(channel[0])) || plain(channel[0]).includes(plain(series))));
       return series && sure ? episode(series, [title], { least: 1200 }) : null;
     }
     if (said && !counted && isQuiet(said.rest) && /film|movie/i.test(genre + badges.join(" ")) && said.title.split(" ").length <= 6 && !/:\s/.test(said.title)) {
