@@ -122,6 +122,22 @@ def test_nothing_is_asked_twice(history: History, imports: Imports) -> None:
     assert {v["source"] for v in history.viewings()} == {"mine", "other"}
 
 
+def test_what_waits_is_one_line_however_often_it_is_entered(imports: Imports) -> None:
+    thing = Viewing("Dune", "the extension")
+    match = Matcher(FILMS).match(thing)
+    entered = [imports.enter("today", thing, match) for _ in range(2)]
+    _, batch, row = entered[0]
+    assert entered[1] == (None, batch, row)
+    assert batch is not None
+    assert [line.row for line in imports.drafts(batch)] == [row]
+
+
+def test_the_last_stars_of_lines_about_one_film_count(history: History, imports: Imports) -> None:
+    given = [Viewing("Heat", "mine", Evidence.RATED, year=1995, rating=r) for r in (2.0, 4.0, None)]
+    imports.keep(draft(imports, *given), {})
+    assert history.ratings() == {"heat-1995": 4.0}
+
+
 def test_stars_are_from_a_half_to_five(history: History) -> None:
     for stars in (0.5, 5.0):
         history.rate("heat-1995", stars)
