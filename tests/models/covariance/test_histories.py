@@ -106,6 +106,16 @@ def test_counts_that_are_noise_pay_for_nothing() -> None:
     assert choose_way(budget, drowned, room=True) == "popularity"
 
 
+@pytest.mark.parametrize("unit", ["rating", "user"])
+def test_pairs_that_are_noise_leave_no_factors(
+    viewers: Ratings, unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(histories, "choose_way", lambda *_, **__: "pairs")
+    drowned, clear = (model(epsilon, unit=unit).fit(viewers) for epsilon in (0.01, 1000))
+    assert "pairs of items" in drowned.released_
+    assert drowned.factors_.shape[1] <= 2 < clear.factors_.shape[1]
+
+
 def test_where_pairs_do_not_fit_something_else_is_measured_and_said(
     viewers: Ratings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
