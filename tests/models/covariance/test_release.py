@@ -231,6 +231,31 @@ def test_people_are_counted_whatever_the_noise_on_items_says(some: Ratings) -> N
         assert abs(look.users - people) < 6 * look.users_noise
 
 
+def test_twice_the_people_tell_the_mean_with_half_the_error(some: Ratings) -> None:
+    who = np.repeat(np.arange(some.n_users), some.user_counts)
+    twice = Ratings.from_columns(
+        np.concatenate([who, who + some.n_users]), np.tile(some.items, 2), np.tile(some.values, 2),
+        scale=some.scale,
+    ).with_items(np.arange(some.n_items))  # fmt: skip
+    one, two = (
+        look_at_effects(part, Budget(1000.0, 1e-6, "user", "gaussian", 5), 1.0, local)
+        for part in (some, twice)
+    )
+    assert two.unsure == pytest.approx(one.unsure / 4, rel=0.01)
+    assert two.centre == pytest.approx(one.centre, abs=0.01)
+
+
+def test_two_looks_have_a_mean_between_theirs_nearer_to_the_surer() -> None:
+    ones = np.ones(2)
+    sure, vague = (
+        Look(ItemSums(ones, ones, ones, ones), 9.0, 1.0, centre, unsure)
+        for centre, unsure in ((1.0, 0.1), (-1.0, 0.3))
+    )
+    both = sure + vague
+    assert both.centre == pytest.approx(0.75 * 1.0 + 0.25 * -1.0)
+    assert both.unsure == pytest.approx(1 / (1 / 0.1 + 1 / 0.3))
+
+
 # ---- the votes for taste ------------------------------------------------------------------
 
 

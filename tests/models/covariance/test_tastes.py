@@ -164,3 +164,11 @@ def test_a_claim_that_is_too_small_is_caught(make, monkeypatch: pytest.MonkeyPat
         type(make(0, "user")), "sensitivity", property(lambda _: honest * Fraction(9, 10))
     )
     assert worst(make, "user") > 1
+
+
+def test_whole_numbers_use_all_their_bits_however_small_the_values() -> None:
+    for values in (np.array([0.5, -0.001, 0.25]), np.array([-800.0, 100.0])):
+        found = tastes.in_integers(values, 10)
+        assert np.abs(found).max() == 1024
+        assert found.tolist() == np.rint(values / np.abs(values).max() * 1024).tolist()
+    assert tastes.in_integers(np.zeros(3), 10).tolist() == [0, 0, 0]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from epicrec.data import Catalogue, load_dataset
@@ -14,6 +15,7 @@ from epicrec.perturb import D2P, LEVELS, MEpicRec, Prior, SEpicRec
 from epicrec.perturb.epicrec.calibrate import exact_cost
 from epicrec.perturb.epicrec.plan import Plan, plan_for
 from epicrec.perturb.levels import public_levels, withheld
+from epicrec.perturb.received import Sent
 from epicrec.testing.guarantees import GuaranteeContract
 from epicrec.testing.perturbers import PerturberContract
 
@@ -414,3 +416,16 @@ def test_release_is_cheap_enough_for_every_page(real_data, monkeypatch):
         assert len(calibrated) == 1
         assert len(sanitised) == 5
         assert max(calibrated + sanitised) < len(films) / 10
+
+
+def test_of_what_was_sent_only_items_without_a_noised_category_are_events() -> None:
+    """The others may be stand-ins; of them the noisy total alone tells something."""
+    films = Catalogue.from_columns([1, 2, 3], ["a", "b", "c"], ["War", "Crime", "War|Crime"])
+    sent = Sent(
+        settings={"scales": {"War": 3.0}}, counts=csr_array([[1, 1, 1]]), user_ids=np.array([7]),
+        aggregates={"War": 5}, releases=1,
+    )  # fmt: skip
+    told = SEpicRec.told(sent, films)
+    assert told.totals == {"War": (5.0, 18.0)}
+    assert told.events is not None
+    assert told.events.counts.toarray().tolist() == [[0, 1, 0]]
