@@ -15,13 +15,13 @@ help:  ## say what there is
 demo: $(VENV)/.base  ## the main job on the embedded data
 	$(BIN)/epicrec demo
 
-# two tests at a time: each with one thread for its matrices, or four threads wait for each other
+# three tests at a time, as some wait: each with one thread for its matrices, or threads wait for each other
 test coverage soak mutants: export OPENBLAS_NUM_THREADS = 1
 test: $(VENV)/.dev system  ## all tests
-	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder $(ARGS)
 
 coverage: $(VENV)/.dev system  ## all tests, and which lines none of them runs
-	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder --cov=epicrec --cov-report=term:skip-covered $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder --cov=epicrec --cov-report=term:skip-covered $(ARGS)
 
 matrix:  ## all tests on each Python we support that is here, each with its own .venv-3.x
 	@failed=; \
