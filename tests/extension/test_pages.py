@@ -211,7 +211,7 @@ def played(video: Label) -> Iterator[Part]:
         said = event["event"]
         moved = at + rate * (event["t"] - now) * on
         # times are given to a tenth of a second, and it may play at twice the speed
-        if event["t"] < now or abs(moved - event["at"]) > 0.1 or shows not in SHOWS:
+        if event["t"] < now or abs(moved - event["at"]) > 0.05 or shows not in SHOWS:
             raise ValueError("the video cannot be there at that time")
         if event.keys() != {"t", "at", "event"} | NEEDS[said]:
             raise ValueError("fields are missing, or are too many")
