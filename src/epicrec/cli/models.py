@@ -18,6 +18,7 @@ from epicrec.cli.output import (
     EngineOption,
     Epsilon,
     FeedbackOption,
+    FitEngine,
     ItemsOption,
     Json,
     Master,
@@ -164,7 +165,7 @@ def fit(
     settings: Set = None,
     items: ItemsOption = None,
     scale: ScaleOption = None,
-    engine: EngineOption = "local",
+    engine: FitEngine = "local",
     master: Master = None,
     checkpoint: Checkpoint = None,
     as_json: Json = False,
@@ -180,13 +181,15 @@ def fit(
     from epicrec.settings import given
 
     check_output(model)
-    check_engine(engine, master)
+    check_engine(engine, master, among=("local", "cuda", "spark"))
     options = given(
         epsilon=epsilon, delta=delta, unit=unit, feedback=feedback,
         as_published=as_published or None,
     )  # fmt: skip
     with progress():
         recommender = make_model(method, **options | read_settings(settings))
+        if engine == "cuda":
+            _use_card(recommender)
         _check_public(recommender, data, items, read_scale(scale), context.ensure_object(list))
         with kept_in(checkpoint, recommender) if checkpoint else nullcontext():
             rated = recommender.feedback == "explicit"
@@ -207,6 +210,15 @@ def fit(
         print_record(fitted.record)
 
     show(result, as_json, plain)
+
+
+def _use_card(model: Any) -> None:
+    from epicrec.engine.cuda import check_cuda, cuda
+
+    if not model.by_sums:
+        raise InputError(f"{model!r} does not learn from sums; leave out --engine cuda")
+    check_cuda()
+    model.engine = cuda
 
 
 def _check_public(

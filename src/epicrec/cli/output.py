@@ -63,6 +63,14 @@ Set = Annotated[
 EngineOption = Annotated[
     str, typer.Option("--engine", help="Where sums are taken: 'local', or 'spark' in a cluster.")
 ]
+FitEngine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        help="Where sums are taken: 'local', 'cuda' with pairs of items on a graphics card, or "
+        "'spark' in a cluster.",
+    ),
+]
 Master = Annotated[
     str | None,
     typer.Option("--master", help="Spark's address: local[2], spark://host:port, sc://host:port."),
@@ -120,9 +128,11 @@ def say_left_out(dataset: Any) -> None:
         err.print(f"left out: {dataset.left_out:,} ratings off the scale or of items not listed")
 
 
-def check_engine(engine: str, master: str | None) -> None:
-    if engine not in ("local", "spark"):
-        raise InputError(f"--engine is local or spark, not {engine!r}")
+def check_engine(
+    engine: str, master: str | None, *, among: tuple[str, ...] = ("local", "spark")
+) -> None:
+    if engine not in among:
+        raise InputError(f"--engine is {' or '.join(among)} here, not {engine!r}")
     if (master is not None) != (engine == "spark"):
         raise InputError("--engine spark and --master URL go together, such as --master 'local[2]'")
 

@@ -180,15 +180,19 @@ class PairSums:
         _residuals(in_steps(part.values, self.scale), part.items, self.levels, found)
         return found
 
-    def __call__(self, part: Ratings) -> Integers:
-        residuals = self.residuals(part)
+    def weighted(self, part: Ratings) -> tuple[npt.NDArray[np.int8], Integers, Integers]:
+        """The vectors v, beside each other, each user's q, and what stands behind the pairs."""
+        values = self.residuals(part)
         bits = PAIR_BITS[self.unit, self.norm]
         weights, square = _user_weights(
-            part.indptr, residuals, self.unit == "user", self.norm == 1, bits, self.square_weight
+            part.indptr, values, self.unit == "user", self.norm == 1, bits, self.square_weight
         )
-        out = pair_sums(part, residuals, weights, extra=1 if self.scale else 0)
-        if self.scale:
-            out[-1] = square
+        return values, weights, np.array([square] if self.scale else [], np.int64)
+
+    def __call__(self, part: Ratings) -> Integers:
+        values, weights, behind = self.weighted(part)
+        out = pair_sums(part, values, weights, extra=len(behind))
+        out[len(out) - len(behind) :] = behind
         return out
 
 
