@@ -25,6 +25,8 @@ SETS = {
     "titles": "the same viewers, the client's own list",
     "ml-1m": "MovieLens-1M",
 }
+SHOWN, WITH_STARS = "on the device, as shown", "on the device, with stars"
+LIBRARY = "the model with the history on the server"
 UNITS = {"user": "a whole person", "rating": "one rating"}
 
 
@@ -45,11 +47,8 @@ def pages(found: dict[str, Any]) -> list[list[str]]:
 
 def rows(found: dict[str, dict[str, Any]]) -> list[list[str]]:
     """One column a data set, one row a way to make a list."""
-    tables = {
-        name: {row["way"]: row["ndcg"] for row in one["table"]} for name, one in found.items()
-    }
+    tables = {name: {row["way"]: row for row in one["table"]} for name, one in found.items()}
     ways = list(next(iter(tables.values())))
-    shown, library = ways[-2:]
     return [
         ["", *(SETS[name] for name in found)],
         ["titles on the device", *(f"{one['titles']:,}" for one in found.values())],
@@ -58,12 +57,26 @@ def rows(found: dict[str, dict[str, Any]]) -> list[list[str]]:
             *(f"{one['people']:,} people, {UNITS[one['guarantee']['unit']]}" for one in
               found.values()),
         ],
-        *([way, *(f"{table[way]:.3f}" for table in tables.values())] for way in ways),
+        *([way, *(f"{table[way]['ndcg']:.3f}" for table in tables.values())] for way in ways),
         [
             "shown, as a share of the model's own",
-            *(f"{100 * table[shown] / table[library]:.1f} %" for table in tables.values()),
+            *(_share(table[SHOWN]["ndcg"], table[LIBRARY]["ndcg"]) for table in tables.values()),
+        ],
+        *(
+            [f"{way}, over what was rated 4 or 5",
+             *(f"{table[way]['liked']:.3f}" for table in tables.values())]
+            for way in (SHOWN, WITH_STARS)
+        ),
+        [
+            "with stars, as a share of without",
+            *(_share(table[WITH_STARS]["liked"], table[SHOWN]["liked"])
+              for table in tables.values()),
         ],
     ]  # fmt: skip
+
+
+def _share(one: float, other: float) -> str:
+    return f"{100 * one / other:.1f} %"
 
 
 def table(lines: list[list[str]]) -> str:

@@ -25,6 +25,7 @@ from epicrec.client.common import EVERY, WINDOW
 from epicrec.client.device import Device
 from epicrec.client.pages import common
 from epicrec.client.promises import PROMISES, said
+from epicrec.client.ranking import knows_taste
 from epicrec.client.remote import Remote
 from epicrec.client.web import Ask, State
 from epicrec.collective.keys import fingerprint, new_signing_key, opener, verifying_key
@@ -379,7 +380,30 @@ def left(told: Story) -> bool:
     )
 
 
+def in_everybodys_sums(told: Story) -> bool:
+    """Of all who sent, one sum with noise is left: `noise_in_what_is_shown` says so of the sum."""
+    reports = [name for name in told.people if told.people[name].puts()]
+    people = told.servers[0].service.collective.leader.round(TASK, 0).people
+    return "me" in reports and people == len(reports) and noise_in_what_is_shown(told)
+
+
+def ranked_where_people_are_enough(told: Story) -> bool:
+    """Here they are too few; that rows follow the model of enough people is for
+    `test_over_the_network_the_model_is_that_of_the_evaluation_to_the_last_bit`."""
+    device = told.people["none"].device
+    found = device.finished.model()
+    assert found is not None
+    return (device.shelf.rows().common is not None) is knows_taste(found.model)
+
+
 CHECKS: dict[str, Callable[[Story], bool]] = {
+    "From one server alone no more than the odds of its training "
+    "allow. Both servers together read your whole history.": lambda told: (
+        noise_in_what_is_shown(told) and both_read_everything(told)
+    ),
+    "When all rounds are over and enough people took part, rows are "
+    "ranked here with the model that came of them.": ranked_where_people_are_enough,
+    "Your numbers are in the sums that everybody's model is made from.": in_everybodys_sums,
     "Nothing is asked for it before you look at a training here, "
     "and nothing is sent for it before you take part.": off_until_chosen,
     "Looking asks it for its key and for the round, without your name.": lambda told: (

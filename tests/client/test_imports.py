@@ -316,6 +316,24 @@ class TestLists:
         assert found.kind == "List of films"
         assert [(v.title, v.year) for v in found.viewings] == [("Heat", 1995)]
 
+    @pytest.mark.parametrize(
+        ("lines", "titles"),
+        [
+            (['"Ran,1985', "Up,2009"], ["Heat", "Ran,1985", "Up"]),
+            (['"Ran,1985', "Up,2009", 'Al"ien,1979', '"Fargo,1996', "Se7en,1995"],
+             ["Heat", "Ran,1985", "Up", 'Al"ien', "Fargo,1996", "Se7en"]),
+            (["Up," + "9" * 200_000, "Ran,1985"], ["Heat", "Up," + "9" * 997, "Ran"]),
+            (['"Ran\n(restored)",1985', "Up,2009"], ["Heat", "Ran\n(restored)", "Up"]),
+        ],
+        ids=["never closed", "twice", "endless", "a break within a title"],
+    )  # fmt: skip
+    @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+    def test_one_odd_line_costs_one_line(
+        self, lines: list[str], titles: list[str], end: str
+    ) -> None:
+        text = end.join(["title,year", "Heat,1995", *lines, ""])
+        assert [v.title for v in read("x.csv", text).viewings] == titles
+
     def test_stars_of_five_or_ten(self) -> None:
         five = read("x.csv", "title,year,rating\nHeat,1995,4\nRan,1985,3.5\n")
         ten = read("x.csv", "title,year,rating\nHeat,1995,8\nRan,1985,7\n")

@@ -23,6 +23,7 @@ from client.conftest import PATIENCE, Pages, Served, serving, showing
 from client.film_site import NAME, film_site
 from client.test_netflix_list import netflix_export
 from epicrec.client import door as doors
+from epicrec.client.choice import Choice
 from epicrec.client.history import History
 from epicrec.client.job import Job
 from epicrec.client.pages.working import onward
@@ -37,8 +38,8 @@ if CHROMIUM is None:
 SCREENSHOTS = Path(os.environ.get("EPICREC_SCREENSHOTS", "out/screenshots"))
 EVERY_PAGE = (
     "", "history", "history?q=star", "sources", "extension", "privacy", "preview", "for-you",
-    "browse?genre=Comedy", "watchlist", "film/heat-1995", "learned", "common", "ledger", "server",
-    "data",
+    "for-you?compare=1", "browse?genre=Comedy", "watchlist", "film/heat-1995", "learned?look=1",
+    "common", "ledger", "server", "data",
 )  # fmt: skip
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -313,6 +314,20 @@ def test_everything_works_without_script(pages: Pages, chromium: Any) -> None:
     press(page, "Read this file")
     press(page, "Keep these in my history")
     assert "blade-runner-1982" in pages.device.history.items()
+    page.goto(f"{pages.url}/browse")
+    page.get_by_role("searchbox").fill("Alien")
+    press(page, "Search")
+    page.get_by_role("link", name="Alien", exact=True).click()
+    press(page, "On my watchlist")
+    press(page, "4 of 5 stars")
+    assert pages.device.history.ratings()["alien-1979"] == 4
+    assert pages.device.shelf.watchlist() == [], "what is rated was seen"
+    with long_work(pages, onward("/watchlist")):
+        page.goto(f"{pages.url}/working/browsers")
+        page.get_by_role("link", name="Look again").click()
+        page.get_by_role("progressbar").wait_for()
+    page.get_by_role("link", name="Look again").click()
+    page.wait_for_url("**/watchlist")
     context.close()
 
 
@@ -335,6 +350,34 @@ def test_what_is_said_about_a_film_is_said_in_place(pages: Pages, chromium: Any)
     page.close()
 
 
+def test_a_program_that_does_not_answer_or_is_locked_is_told_of(
+    pages: Pages, chromium: Any
+) -> None:
+    """By the script of a page that stood open meanwhile."""
+    context = chromium.new_context()
+    page = context.new_page()
+    enter(page, pages)
+    press(page, "Try with an example history")
+    other = context.new_page()
+    other.goto(f"{pages.url}/privacy")
+    context.set_offline(True)
+    card = page.locator("#row-1 .film").first
+    card.get_by_role("button", name="Not interested").click()
+    card.get_by_text("Not saved. EpicRec does not answer.").wait_for()
+    other.get_by_role("radio", name="Nothing", exact=True).check()
+    other.locator("#odds", has_text="EpicRec does not answer.").wait_for()
+    context.set_offline(False)
+    other.get_by_role("radio", name="Everything", exact=True).check()
+    other.locator("#odds", has_text="Nothing is hidden by noise").wait_for()
+    assert pages.device.shelf.unwanted() == []
+    pages.device.store.seal("four words are better")
+    other.goto(f"{pages.url}/data")
+    press(other, "Lock")
+    card.get_by_role("button", name="Not interested").click()
+    page.wait_for_url("**/unlock")
+    context.close()
+
+
 def test_a_films_page_asks_nobody(pages: Pages, chromium: Any) -> None:
     page = chromium.new_page()
     enter(page, pages)
@@ -351,7 +394,17 @@ def test_a_films_page_asks_nobody(pages: Pages, chromium: Any) -> None:
     page.context.close()
 
 
-def test_keyboard_alone(pages: Pages, chromium: Any) -> None:
+def reach(page: Any, words: str) -> None:
+    """Press Tab until what has the focus says so."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.innerText").strip().startswith(words):
+            return
+    raise AssertionError(f"nothing that says {words!r} can be reached by Tab on {page.url}")
+
+
+def test_keyboard_alone(pages: Pages, publishing: Served, chromium: Any) -> None:
+    """From the first page to a release that arrived, without a mouse."""
     page = chromium.new_page()
     enter(page, pages)
     page.keyboard.press("Tab")
@@ -362,6 +415,29 @@ def test_keyboard_alone(pages: Pages, chromium: Any) -> None:
     assert page.evaluate("document.activeElement.textContent") == "Try with an example history"
     page.keyboard.press("Enter")
     page.wait_for_url("**/for-you")
+    reach(page, "Not interested")
+    page.keyboard.press("Space")
+    page.get_by_text("Noted, on this device only.").wait_for()
+    page.reload()
+    reach(page, "Privacy")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/privacy")
+    page.locator("input[name=overall]:checked").focus()  # where Tab stops within a group of choices
+    page.keyboard.press("ArrowDown")
+    page.locator("#odds", has_text="Nothing is hidden by noise").wait_for()
+    page.keyboard.press("ArrowUp")
+    reach(page, "Save and look")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/preview")
+    reach(page, "Draw the noise")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="What will be sent").wait_for()
+    reach(page, "Send this to")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/for-you")
+    assert "Sent, exactly as shown" in page.inner_text("main")
+    (sent,) = pages.device.releases.all()
+    assert {row.ItemId for row in publishing.held(pages.device)} == set(sent.release.items)
     page.close()
 
 
@@ -555,35 +631,36 @@ def axe() -> str:
     return script.read_text("utf-8")
 
 
-@pytest.mark.parametrize(
-    ("scheme", "width"), [("light", 1280), ("dark", 390)], ids=["light wide", "dark phone"]
-)
+@pytest.mark.parametrize("width", [1280, 390])
 def test_every_page_is_accessible_and_fits(
-    pages: Pages, publishing: Served, chromium: Any, axe: str, scheme: str, width: int,
-    tmp_path: Path,
-) -> None:  # fmt: skip
-    context = chromium.new_context(
-        color_scheme=scheme, viewport={"width": width, "height": 844}, bypass_csp=True
-    )
+    pages: Pages, publishing: Served, chromium: Any, axe: str, width: int, tmp_path: Path
+) -> None:
+    """By light and in the dark, where only colours differ."""
+    context = chromium.new_context(viewport={"width": width, "height": 844}, bypass_csp=True)
     page = context.new_page()
-    enter(page, pages)
-    press(page, "Try with an example history")
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     found: list[str] = []
 
     def look(name: str) -> None:
         page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true })")
         page.evaluate(axe)
-        outcome = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        found.extend(
-            f"{name}: {v['id']}: {v['nodes'][0]['html'][:160]}" for v in outcome["violations"]
-        )
+        file = name.replace("/", "-").replace("?", "-") or "again"
+        for scheme, only in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
+            page.emulate_media(color_scheme=scheme)
+            options = {"resultTypes": ["violations"], **only}
+            outcome = page.evaluate("(options) => axe.run(document, options)", options)
+            found.extend(
+                f"{name}, {scheme}: {v['id']}: {v['nodes'][0]['html'][:160]}"
+                for v in outcome["violations"]
+            )
+            page.screenshot(path=SCREENSHOTS / f"{scheme}-{width}-{file}.png")
         over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         if over > 0:
             found.append(f"{name}: {over} pixels too wide")
-        file = f"{scheme}-{width}-{name or 'start'}".replace("/", "-").replace("?", "-")
-        page.screenshot(path=SCREENSHOTS / f"{file}.png")
 
+    enter(page, pages)
+    look("start")
+    press(page, "Try with an example history")
     page.goto(f"{pages.url}/preview")
     press(page, "Draw the noise")
     look("preview of a draw")
@@ -591,6 +668,14 @@ def test_every_page_is_accessible_and_fits(
     for path in EVERY_PAGE:
         page.goto(f"{pages.url}/{path}")
         look(path)
+    pages.device.choose(Choice(mechanism="d2p", exceptions={"Horror": "no release"}))
+    page.goto(f"{pages.url}/privacy")
+    look("privacy with other choices")
+    pages.device.set_limit(0.01)
+    page.goto(f"{pages.url}/preview")
+    press(page, "Draw the noise")
+    assert "Your limit does not allow this" in page.inner_text("main")
+    look("over the limit")
     page.goto(f"{pages.url}/sources")
     page.set_input_files("#file", {
         "name": "h.csv", "mimeType": "text/csv",
@@ -620,6 +705,10 @@ def test_every_page_is_accessible_and_fits(
         page.goto(f"{pages.url}/working/browsers")
         look("working")
         page.goto(f"{pages.url}/server")
+    page.get_by_role("textbox", name="Address").fill("https://films..example.org")
+    press(page, "Use this server")
+    assert page.get_by_role("alert").count() == 1
+    look("an impossible server")
     with serving(tmp_path / "own server", http=False) as own:
         page.get_by_role("textbox", name="Address").fill(own.url)
         press(page, "Use this server")
@@ -643,10 +732,20 @@ def test_every_page_is_accessible_and_fits(
         page.goto(pages.url)
         assert "went wrong in EpicRec itself" in page.inner_text("main")
         look("what nobody foresaw")
+    (pages.device.folder / "ledger.jsonl").write_text("no ledger\n")
+    page.goto(f"{pages.url}/ledger")
+    assert page.inner_text("h1") == "The ledger cannot be read"
+    look("a damaged ledger")
     page.goto(f"{pages.url}/?token=guess")
     look("a used invitation")
+    page.goto(f"http://evil.example:{pages.door.port}/")
+    assert page.inner_text("h1") == "Not this way"
+    look("another name")
     page.goto(pages.entrance)
     look("entrance")
+    press(page, "Open them in my browser")
+    assert page.inner_text("h1") == "A window opens"
+    look("a window opens")
     folder = tmp_path / "damaged"
     folder.mkdir()
     (folder / "history.sqlite").write_bytes(b"no database" * 1000)

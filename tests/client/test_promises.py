@@ -19,7 +19,9 @@ from typing import Any
 
 import certifi
 import httpx
+import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from client.conftest import ADMIN, PATIENCE, Served, serving
 from client.test_common_promises import CHECKS as OF_THE_COMMON_MODEL
@@ -37,7 +39,9 @@ from epicrec.client.schedule import next_moment, run_due, set_schedule
 from epicrec.client.vault import Vault
 from epicrec.client.web import Ask, State
 from epicrec.data import Catalogue, Ratings
+from epicrec.perturb import D2P, Release, perturber_class
 from epicrec.perturb.levels import ALL, NO
+from epicrec.perturb.received import Sent, Told
 
 TEMPLATES = Path(promises.__file__).parent / "templates"
 PAGES = TEMPLATES.parent / "pages"
@@ -137,7 +141,7 @@ def told(
             now.step("looking", *LOOKING)
             now.step("not interested", (film_pages.mark, {"item_id": "heat-1995", "act": "no"}))
             now.step("a film", (film_pages.film, {"item_id": "alien-1979"}))
-            now.step("nothing new", (privacy.draw, {}))
+            now.step("nothing new", (privacy.draw, {}), (privacy.preview, {}))
             now.kept["empty"] = device.releases.unsent()[0]
             device.set_limit(0.01)
             releases = len(device.releases.all())
@@ -265,6 +269,31 @@ def drawn_in_their_place(told: Round) -> bool:
     sent = [set(items) for items in (told.first.release.items, *draws)]
     seen = sum(len(items & watched) for items in sent)
     return 0 < seen < sum(len(items - watched) for items in sent)
+
+
+def learned_from(told: Round, release: Release) -> Told:
+    """What a training takes from a release, by the mechanism's own correction."""
+    films = told.device.catalogue
+    at = films.positions(list(release.items))
+    counts = csr_array((release.values, (np.zeros_like(at), at)), shape=(1, len(films)))
+    sent = Sent(
+        settings=release.settings, counts=counts, user_ids=np.array(["one"]),
+        aggregates=release.aggregates, releases=1,
+    )  # fmt: skip
+    return perturber_class(release.method).told(sent, films)
+
+
+def exchanged(told: Round) -> Release:
+    perturber = Choice(mechanism="d2p").perturber(told.device.catalogue)
+    return perturber.release(sorted(told.kept["watched"]))
+
+
+def exchanged_one_by_one(told: Round) -> bool:
+    """As many as were watched, each for one drawn by a law that keeps few."""
+    perturber = Choice(mechanism="d2p").perturber(told.device.catalogue)
+    assert isinstance(perturber, D2P)
+    stays = perturber.channel.matrix().diagonal()
+    return sum(exchanged(told).counts or ()) == len(told.kept["watched"]) and 0 < max(stays) < 0.1
 
 
 def withheld_like_never_watched(told: Round) -> bool:
@@ -419,11 +448,23 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
     "watched.": drawn_in_their_place,
     "Roughly how much you watch of each category. Of a single film "
     "little more than by guessing: the odds are below.": odds_hold,
+    "As many films as are new, each exchanged at random for another "
+    "one or, now and then, for itself.": exchanged_one_by_one,
+    "How many films you watched. Which they are, no more than the odds below allow.": lambda told: (
+        odds_hold(told) and exchanged_one_by_one(told)
+    ),
     "Little today: your rows are made here either way, with what "
     "the server publishes. Where it publishes nothing, its own list "
     "gives a hint.": lambda told: told.kept["rows before"] == told.kept["rows after"],
+    "The server learns from many altered histories how much of each category is watched.": (
+        lambda told: (
+            learned_from(told, told.first.release).events is None
+            and set(learned_from(told, told.first.release).totals)
+            == set(told.device.catalogue.categories)
+        )
+    ),
     "The server learns from many altered histories which films go together.": lambda told: (
-        bool(put(told, "sending")) and bool(told.kept["held then"])
+        learned_from(told, exchanged(told)).events is not None
     ),
     "What you watched, without protection.": lambda told: (
         set(told.kept["clear"].release.items) <= told.kept["watched"]
@@ -481,6 +522,10 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
         [without_the_name(told.kept["sent"])] == [told.first.payload]
         and put(told, "sending") == [told.kept["sent"].payload]
         and told.first.user_id == ""
+    ),
+    "Where you do not send it, it leaves at the next scheduled moment: {due} UTC.": lambda told: (
+        [re.sub(rb'"UserId":"\w*"', b'"UserId":""', sent) for sent in put(told, "scheduled")]
+        == [without_the_name(told.kept["empty"])]
     ),
     "Noise is drawn once. You then see exactly what would be sent, "
     "and decide. Drawing sends nothing.": lambda told: (

@@ -51,11 +51,22 @@ PROMISES = {
     "more than by guessing: the odds are below.",
     "way altered you": "Little today: your rows are made here either way, with what the server "
     "publishes. Where it publishes nothing, its own list gives a hint.",
-    "way altered others": "The server learns from many altered histories which films go together.",
+    "way altered others": "The server learns from many altered histories how much of each category "
+    "is watched.",
+    "way d2p leaves": "As many films as are new, each exchanged at random for another one or, now "
+    "and then, for itself.",
+    "way d2p stranger": "How many films you watched. Which they are, no more than the odds below "
+    "allow.",
+    "way d2p others": "The server learns from many altered histories which films go together.",
     "way everything leaves": "What you watched, without protection.",
     "way everything stranger": "All of it: whoever sees it knows that you watched those films.",
     "way everything you": "No more than an altered history does.",
     "way everything others": "The server learns from your history as it is.",
+    "way common stranger": "From one server alone no more than the odds of its training allow. "
+    "Both servers together read your whole history.",
+    "way common you": "When all rounds are over and enough people took part, rows are ranked here "
+    "with the model that came of them.",
+    "way common others": "Your numbers are in the sums that everybody's model is made from.",
     # privacy: more ways
     "withheld": "What you watched of a category that you keep to yourself has no influence on what "
     "is sent. It is treated as if you had never watched any of it, so that nobody can tell that "
@@ -80,6 +91,7 @@ PROMISES = {
     "exactly": "It is exactly what will be sent, byte for byte.",
     "exactly but the name": "It is exactly what will be sent, but for your name: this device has "
     "none at the server and gets a random one with this release, in the place of the empty UserId.",
+    "waits": "Where you do not send it, it leaves at the next scheduled moment: {due} UTC.",
     "drawn once": "Noise is drawn once. You then see exactly what would be sent, and decide. "
     "Drawing sends nothing.",
     "drawn anyway": "Nothing is new. A release is drawn all the same, about no film: otherwise "

@@ -1,7 +1,9 @@
 """Quality: what people get through running clients and a running server, as a table.
 
 20 % of each history is held out; the rest is on the device. Every viewer's client draws and sends a
-release, fetches what the server publishes, and ranks; nDCG@10 is over what was held out.
+release, fetches what the server publishes, and ranks; nDCG@10 is over what was held out. Then the
+viewer gives the stars of the data set, and the client ranks once more: `liked` is nDCG@10 over what
+was held out and rated well.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from epicrec.client.device import Device
-from epicrec.client.ranking import best, popularity_of
+from epicrec.client.for_you import ForYou
+from epicrec.client.ranking import HIGH, best, popularity_of
 from epicrec.data import EMBEDDED, Catalogue, Dataset, Ratings, load_dataset, split_per_user
 from epicrec.data.catalogue import with_text_ids
 from epicrec.data.datasets import write_dataset
+from epicrec.data.scale import HALF_STARS, STARS
 from epicrec.data.simulate import simulate_table
 from epicrec.data.usual import usual_titles
 from epicrec.errors import EpicrecError, InputError
@@ -30,6 +34,8 @@ from epicrec.system.loopback import learn_releases, serving
 
 SIMULATED = 10_000
 N = 10
+WITHOUT, WITH = "on the device, as shown", "on the device, with stars"
+LIBRARY = "the model with the history on the server"
 
 
 def client_quality(
@@ -79,6 +85,10 @@ class Viewer:
     items: list[str]
     wanted: npt.NDArray[np.int64]
     """Positions in the catalogue."""
+    liked: npt.NDArray[np.int64]
+    """Those of them that were rated well."""
+    stars: dict[str, float]
+    """Of `items`; none where the data has none."""
 
 
 def viewers_of(
@@ -87,14 +97,18 @@ def viewers_of(
     """At most so many viewers who have something held out, drawn at random."""
     films = with_text_ids(catalogue)
     order = np.random.default_rng(seed).permutation(train.n_users)
+    rated = train.scale in (STARS, HALF_STARS)
     found: list[Viewer] = []
     for user in order.tolist():
-        history = train.items[train.indptr[user] : train.indptr[user + 1]]
-        held = test.items[test.indptr[user] : test.indptr[user + 1]]
+        own = slice(train.indptr[user], train.indptr[user + 1])
+        out = slice(test.indptr[user], test.indptr[user + 1])
+        history, held = train.items[own], test.items[out]
         if len(history) and len(held) and len(found) < most:
             wanted = films.positions([str(i) for i in test.item_ids[held].tolist()])
+            good = (wanted >= 0) & (test.values[out] >= HIGH) & rated
             items = [str(i) for i in train.item_ids[history].tolist()]
-            found.append(Viewer(items, wanted[wanted >= 0]))
+            stars = dict(zip(items, train.values[own].tolist(), strict=True)) if rated else {}
+            found.append(Viewer(items, wanted[wanted >= 0], wanted[good], stars))
     return found
 
 
@@ -106,8 +120,9 @@ def measure(
     train_server: Callable[[], None],
     certificate: str = "",
 ) -> list[dict[str, Any]]:
-    """A table of nDCG@10: popularity, rows without and with the model, and the same model with the
-    true history on the server. `train_server` makes the server learn from what clients sent."""
+    """A table of nDCG@10: popularity, rows without and with the model, the same model with the
+    true history on the server, and rows after the viewer gave their stars. `train_server` makes the
+    server learn from what clients sent."""
     films = with_text_ids(catalogue)
     popularity = popularity_of(films)
     lists: dict[str, list[npt.NDArray[np.int64]]] = {}
@@ -135,21 +150,32 @@ def measure(
                 note("popularity", best(popularity, watched, N))
                 note("the server's list alone", _listed(films, device, viewer))
                 note("on the device, without a model", _shown(films, device.for_you(compare=True)))
-                note("on the device, as shown", _shown(films, ranked))
-                note("the model with the history on the server", _on_server(films, kept[0], viewer))
+                note(LIBRARY, _on_server(films, kept[0], viewer))
+                note(WITHOUT, _shown(films, ranked))
+                if viewer.stars:
+                    note(WITH, _shown(films, _with_stars(device, viewer)))
         finally:
             for device in devices:
                 device.close()
     base = ndcg_of(films, lists["popularity"], viewers)
+    liked = [replace(viewer, wanted=viewer.liked) for viewer in viewers]
     rows = []
     for way, found in lists.items():
         value = ndcg_of(films, found, viewers)
-        rows.append({"way": way, "ndcg": value, "over popularity": value / base if base else 0.0})
+        row = {"way": way, "ndcg": value, "over popularity": value / base if base else 0.0}
+        rows.append(row | ({"liked": ndcg_of(films, found, liked)} if WITH in lists else {}))
     return rows
 
 
-def _shown(films: Catalogue, found: Any) -> npt.NDArray[np.int64]:
+def _shown(films: Catalogue, found: ForYou) -> npt.NDArray[np.int64]:
     return films.positions([card.item_id for card in found.rows[0].cards])
+
+
+def _with_stars(device: Device, viewer: Viewer) -> ForYou:
+    with device.store.changing():
+        for item, stars in viewer.stars.items():
+            device.history.rate(item, stars)
+    return device.for_you(n=N)
 
 
 def _listed(films: Catalogue, device: Device, viewer: Viewer) -> npt.NDArray[np.int64]:

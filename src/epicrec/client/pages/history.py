@@ -35,7 +35,8 @@ def start(ask: Ask) -> Response:
 
 def example(ask: Ask) -> Response:
     added = ask.device.example()
-    ask.say(f"{added} films of a made-up viewer are in your history. You can undo it there.")
+    films = f"{added} films" if added else "The films"
+    ask.say(f"{films} of a made-up viewer are in your history. You can undo it there.")
     return to("/for-you")
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, time
 from epicrec.errors import InputError
 
 MAX_ROWS = 500_000
+_LONG = 1000  # characters of a line that nothing can be made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +28,33 @@ class Table:
 
 def read_table(name: str, text: str) -> Table:
     """A CSV, its fields separated by commas, semicolons or tabs."""
-    first = text[: text.find("\n")] if "\n" in text else text
-    delimiter = max(",;\t", key=first.count)
-    try:
-        lines = [line for line in csv.reader(io.StringIO(text), delimiter=delimiter) if any(line)]
-    except csv.Error as error:
-        raise InputError(f"{name} is not a readable CSV: {error}. Export it again") from error
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    lines = _lines(text, delimiter)
     if not lines:
         raise InputError(f"{name} holds no lines; choose the file as it was exported")
     if len(lines) > MAX_ROWS:
         raise InputError(f"{name} has more than {MAX_ROWS:,} lines; split it")
     header = tuple(cell.strip().casefold() for cell in lines[0])
     return Table(name, header, tuple(dict(zip(header, line, strict=False)) for line in lines[1:]))
+
+
+def _lines(text: str, delimiter: str) -> list[list[str]]:
+    """The cells of each line. A quotation mark that is never closed swallows the lines below it:
+    where more of them have all their cells if each is read by itself, each is."""
+    try:
+        whole = [line for line in csv.reader(io.StringIO(text), delimiter=delimiter) if any(line)]
+    except csv.Error:
+        whole = []
+    if whole and not any("\n" in cell for line in whole for cell in line):
+        return whole
+    single: list[list[str]] = []
+    for line in filter(str.strip, text.split("\n")):
+        try:
+            single += csv.reader([line], delimiter=delimiter)
+        except csv.Error:  # one endless cell
+            single.append([line[:_LONG]])
+    return max(whole, single, key=lambda lines: sum(len(a) == len(lines[0]) for a in lines))
 
 
 def whole_number(text: str | None) -> int | None:

@@ -8,6 +8,18 @@ if (here.searchParams.has("said")) {
   history.replaceState(null, "", here);
 }
 
+// What the program answers; null where it does not. Locked or started anew since, it shows why.
+const ask = async (address, options) => {
+  try {
+    const answer = await fetch(address, { credentials: "same-origin", ...options });
+    if (answer.redirected || [403, 421].includes(answer.status)) location.reload();
+    return answer;
+  } catch {
+    return null;
+  }
+};
+const SILENT = "EpicRec does not answer. Is it still running?";
+
 // The odds follow the level as it changes; the server draws them, as it does for the saved level.
 const form = document.getElementById("privacy");
 if (form) {
@@ -16,8 +28,10 @@ if (form) {
   form.addEventListener("change", async () => {
     const now = ++last;
     const query = new URLSearchParams(new FormData(form));
-    const answer = await fetch(`${form.dataset.live}?${query}`, { credentials: "same-origin" });
-    if (answer.ok && now === last) odds.innerHTML = await answer.text();
+    const answer = await ask(`${form.dataset.live}?${query}`);
+    if (now !== last) return;
+    if (!answer) odds.textContent = SILENT;
+    else if (answer.ok && !answer.redirected) odds.innerHTML = await answer.text();
   });
 }
 
@@ -26,9 +40,9 @@ const working = document.getElementById("working");
 if (working) {
   const bar = working.querySelector("progress");
   const look = async () => {
-    const answer = await fetch(`${working.dataset.live}/progress`, { credentials: "same-origin" });
-    if (answer.status !== 200) return location.replace(working.dataset.live);
-    const { words, done, total } = await answer.json();
+    const answer = await ask(`${working.dataset.live}/progress`);
+    if (answer && answer.status !== 200) return location.replace(working.dataset.live);
+    const { words, done, total } = answer ? await answer.json() : { words: SILENT };
     working.querySelector("p").textContent = words;
     if (total) Object.assign(bar, { max: total, value: done });
     setTimeout(look, 1000);
@@ -44,9 +58,11 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   const said = new URLSearchParams(new FormData(form, event.submitter));
   said.set("in-place", "1");
-  const answer = await fetch(form.action, { method: "POST", body: said, credentials: "same-origin" });
-  card.querySelector("[role=status]").textContent = answer.ok ? await answer.text() : "That did not work.";
-  card.classList.toggle("done", answer.ok && event.submitter.value !== "later");
+  const answer = await ask(form.action, { method: "POST", body: said });
+  const done = answer !== null && answer.ok && !answer.redirected;
+  const failed = answer ? "That did not work." : `Not saved. ${SILENT}`;
+  card.querySelector("[role=status]").textContent = done ? await answer.text() : failed;
+  card.classList.toggle("done", done && event.submitter.value !== "later");
 });
 
 // A button that was pressed says so, and is not pressed twice.
@@ -58,4 +74,5 @@ document.addEventListener("submit", (event) => {
 });
 window.addEventListener("pageshow", () => {
   for (const button of document.querySelectorAll("button:disabled")) button.disabled = false;
+  for (const form of document.querySelectorAll("form[aria-busy]")) form.removeAttribute("aria-busy");
 });
