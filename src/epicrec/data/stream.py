@@ -3,8 +3,8 @@
 The rows are read once and put aside as records of codes; then every id has its position, and the
 records are dealt into buckets of consecutive users, each of which is sorted by itself and written.
 So a row is read and written three times, whatever the order of the file, and sorting costs
-n log m for n rows in buckets of m. In memory are one block or bucket, the ids, and a few bytes for
-each of these.
+n log m for n rows in buckets of m. Where the users stand in order already, what was put aside is
+buckets as it is. In memory are one block or bucket, the ids, and a few bytes for each of these.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from epicrec.data.columns import (
     rating_values,
     repeats,
 )
-from epicrec.data.ids import find
+from epicrec.data.ids import find, is_ordered
 from epicrec.data.ratings import Ratings, describe_columns
 from epicrec.data.scale import KNOWN_SCALES, Scale
 from epicrec.data.source import Source
@@ -60,6 +60,8 @@ class _Aside:
     items: Vocabulary
     counts: Integers
     """The rows of each user, by code."""
+    together: bool
+    """Whether each user's rows stand beside each other."""
     scale: Scale | None
 
     def blocks(self) -> Iterator[Array]:
@@ -133,6 +135,7 @@ def _put_aside(blocks: Iterator[pa.Table], path: Path, scale: Scale | None) -> _
     counts = np.zeros(0, np.int64)
     scales: tuple[Scale, ...] = KNOWN_SCALES
     record, row, rated = _record([]), 0, False
+    together, last = True, 0
     with path.open("wb") as file:
         for block in blocks:
             if row == 0:
@@ -143,20 +146,23 @@ def _put_aside(blocks: Iterator[pa.Table], path: Path, scale: Scale | None) -> _
             records["value"] = values = rating_values(block, row)
             if rated and scale is None:
                 scales = fitting(values, scales, row)
-            records["user"] = users.codes(ids_of(block, "user_id", row))
+            records["user"] = codes = users.codes(ids_of(block, "user_id", row))
+            if together and len(codes):
+                # codes are given in the order of appearance: one that comes back is a smaller one
+                together, last = bool(codes[0] >= last and is_ordered(codes)), int(codes[-1])
             records["item"] = items.codes(ids_of(block, "item_id", row))
             for name in ("timestamp", "probe"):
                 if name in block.column_names:
                     records[name] = optional(block, name, record[name], row)
             if len(users) > len(counts):
                 counts = np.concatenate([counts, np.zeros(len(users), np.int64)])
-            np.add.at(counts, records["user"], 1)
+            np.add.at(counts, codes, 1)
             records.tofile(file)
             row += len(block)
     if row == 0:
         raise InputError("there are no ratings; give at least one row")
     found = scales[0] if rated and scale is None else scale
-    return _Aside(path, record, users, items, counts[: len(users)], found)
+    return _Aside(path, record, users, items, counts[: len(users)], together, found)
 
 
 def _record(names: list[str]) -> np.dtype[Any]:
@@ -183,10 +189,9 @@ def _write(aside: _Aside, order: _Order, place: Path, scale: Scale | None, rows:
             )
             for name, field in _columns(aside.record).items()
         }
-        for at, bucket in enumerate(_dealt(aside, order, edges, place)):
+        for at, bucket in enumerate(_buckets(aside, order, edges, place)):
             first, last = edges[at], edges[at + 1]
-            records = _sorted(np.fromfile(bucket, aside.record), aside, order)
-            bucket.unlink()
+            records = _sorted(bucket, aside, order)
             keep = records["item"] < len(order.item_ids)
             if scale is not None:
                 keep &= scale.holds(records["value"])
@@ -209,6 +214,25 @@ def _edges(counts: Integers, rows: int) -> list[int]:
     return edges
 
 
+def _buckets(aside: _Aside, order: _Order, edges: list[int], place: Path) -> Iterator[Array]:
+    """The rows of consecutive users, with positions for codes, in the order they came in."""
+    if aside.together and is_ordered(order.users):
+        with aside.path.open("rb") as file:
+            for rows in np.add.reduceat(order.counts, edges[:-1]):
+                yield _placed(np.fromfile(file, aside.record, rows), order)
+        return
+    for bucket in _dealt(aside, order, edges, place):
+        yield np.fromfile(bucket, aside.record)
+        bucket.unlink()
+
+
+def _placed(records: Array, order: _Order) -> Array:
+    """Records with positions for codes."""
+    records["user"] = order.users[records["user"]]
+    records["item"] = order.items[records["item"]]
+    return records
+
+
 def _dealt(aside: _Aside, order: _Order, edges: list[int], place: Path) -> list[Path]:
     """The rows in buckets, with positions for codes; in a bucket they keep their order."""
     paths = [place / f"bucket-{at}" for at in range(len(edges) - 1)]
@@ -217,8 +241,7 @@ def _dealt(aside: _Aside, order: _Order, edges: list[int], place: Path) -> list[
     with ExitStack() as opened:
         files = [opened.enter_context(path.open("wb", buffering=0)) for path in paths]
         for block in aside.blocks():
-            block["user"] = order.users[block["user"]]
-            block["item"] = order.items[block["item"]]
+            block = _placed(block, order)
             buckets = bucket_of[block["user"]]
             block = block[np.argsort(buckets, kind="stable")]
             cuts = np.concatenate([[0], np.cumsum(np.bincount(buckets, minlength=len(paths)))])
