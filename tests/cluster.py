@@ -47,7 +47,8 @@ ENVIRONMENT = os.environ | {
     "PYSPARK_PYTHON": sys.executable,
     # a busy machine is slow and not gone
     "PYSPARK_SUBMIT_ARGS": "--conf spark.network.timeout=900s --conf spark.rpc.askTimeout=900s "
-    "--conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false pyspark-shell",
+    "--conf spark.sql.shuffle.partitions=2 --conf spark.ui.enabled=false "
+    "--conf spark.speculation=true --conf spark.speculation.interval=1s pyspark-shell",
     "PYTHONPATH": SOURCES,
 }
 
@@ -66,7 +67,8 @@ class Cluster:
 
     def start(self, kind: str, *options: str) -> subprocess.Popen[bytes]:
         what = f"org.apache.spark.deploy.{kind.lower()}.{kind}"
-        command = [str(HOME / "bin" / "spark-class"), what, "--host", "127.0.0.1"]
+        host = f"127.0.0.{1 + len(self.processes)}"  # Spark knows machines by their addresses
+        command = [str(HOME / "bin" / "spark-class"), what, "--host", host]
         log = (self.folder / f"{kind}-{len(self.processes)}.log").open("wb")
         with log:
             process = subprocess.Popen(

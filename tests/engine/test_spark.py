@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import signal
 import subprocess
 import sys
 import threading
@@ -16,14 +16,15 @@ import pyarrow as pa
 import pytest
 
 from cluster import ENVIRONMENT, HOME, MARKS, Cluster, answers, in_cluster, wait_for
-from epicrec.data import Ratings
+from epicrec.data import Ratings, Scale
+from epicrec.data.datasets import Dataset, write_dataset
 from epicrec.engine import spark as engine
 from epicrec.engine.local import local
 from epicrec.engine.session import session
 from epicrec.engine.spark import SparkRatings
 from epicrec.errors import InputError
 from epicrec.files import write_whole
-from epicrec.models import checkpoint
+from epicrec.models import Recommender, checkpoint
 from epicrec.models.bias import Bias
 from epicrec.models.covariance.model import CovarianceSVD
 from epicrec.models.covariance.statistics import ItemEffects, PairSums
@@ -58,37 +59,71 @@ def test_a_fit_is_that_of_local_to_the_bit(spark, viewers: Ratings, films) -> No
         np.testing.assert_array_equal(getattr(there, name), getattr(here, name))
 
 
-def test_a_worker_killed_in_the_middle_changes_nothing(
-    spark, cluster: Cluster, viewers: Ratings, tmp_path: Path
-) -> None:
-    """The task says where it runs and waits until its worker is dead."""
-    folder = str(tmp_path)
+STEPS = ("people_of", "partial_sum", "merged")
+"""What tasks do: bring people together, add them up, add up the sums."""
 
-    class Waiting(ItemEffects):
-        def __call__(self, part: Ratings) -> Any:
-            import os
-            import time
-            from pathlib import Path
 
-            own, above = os.getpid(), []
-            while own > 1:
-                above.append(str(own))
-                status = Path(f"/proc/{own}/stat").read_text()
-                own = int(status.rpartition(")")[2].split()[1])
-            Path(folder, f"at-{os.getpid()}").write_text(" ".join(above))
-            while len(part) and not Path(folder, "killed").exists():
+def told_by(folder: Path, name: str, work: Any, then: str) -> Any:
+    """A task's work that leaves a note of each attempt with the processes it runs in, and has its
+    troubles: "waits" until it is told to go on, "fails" at the end of its first attempt, "lags" in
+    its first attempt until there is a second one."""
+    notes = str(folder)
+
+    def works(batches: Any, **given: Any) -> Any:
+        import os
+        import time
+        from pathlib import Path
+
+        from pyspark import TaskContext
+
+        def wait_for_note(pattern: str) -> None:
+            for _ in range(6000):
+                if next(Path(notes).glob(pattern), None):
+                    return
                 time.sleep(0.05)
-            return super().__call__(part)
+            raise TimeoutError(pattern)
 
+        own, above = os.getpid(), []
+        while own > 1:
+            above.append(str(own))
+            own = int(Path(f"/proc/{own}/stat").read_text().rpartition(")")[2].split()[1])
+        task = TaskContext.get()
+        of = f"{name} {task.partitionId()}"
+        note = Path(notes, f"{of} {task.attemptNumber()} {task.taskAttemptId()}")
+        note.with_name("unfinished " + note.name).write_text(" ".join(above))
+        note.with_name("unfinished " + note.name).rename(note)
+        if then == "waits":
+            wait_for_note("killed")
+        yield from work(batches, **given)
+        if then == "fails" and task.attemptNumber() == 0:
+            raise RuntimeError("all is done, and all is lost")
+        if then == "lags" and task.partitionId() == 0 and task.attemptNumber() == 0:
+            wait_for_note(f"{of} 1 *")
+
+    return works
+
+
+def attempts(folder: Path, name: str) -> list[tuple[int, int]]:
+    """The partition and number of every attempt there was at a step."""
+    notes = [path.name.split() for path in folder.glob(f"{name} *")]
+    return sorted((int(partition), int(attempt)) for _, partition, attempt, _ in notes)
+
+
+@pytest.mark.parametrize("step", ["partial_sum", "merged"])
+def test_a_worker_killed_in_the_middle_changes_nothing(
+    spark, cluster: Cluster, viewers: Ratings, tmp_path: Path, monkeypatch, step
+) -> None:
+    """A task waits until its worker is dead: with people on its disk or, when sums are merged, with
+    sums that are then taken again."""
+    for name in STEPS[1:]:
+        work = told_by(tmp_path, name, getattr(engine, name), "waits" if name == step else "")
+        monkeypatch.setattr(engine, name, work)
     there = in_cluster(spark, viewers, 2)
     assert len(there) == len(viewers)  # and so they stand on the workers' disks
 
     def kill() -> None:
-        def running() -> list[str]:
-            return [p.read_text() for p in tmp_path.glob("at-*") if str(os.getpid()) not in p.name]
-
-        wait_for(lambda: any(running()), "a task")
-        above = next(text for text in running() if text).split()
+        wait_for(lambda: len(attempts(tmp_path, step)) == 2, "a task on each worker")
+        above = next(tmp_path.glob("partial_sum *")).read_text().split()
         worker = next(p for p in cluster.processes if str(p.pid) in above)
         worker.kill()
         worker.wait()
@@ -97,10 +132,42 @@ def test_a_worker_killed_in_the_middle_changes_nothing(
 
     killing = threading.Thread(target=kill)
     killing.start()
-    statistic = Waiting("user", 2, viewers.scale)
+    levels = np.arange(viewers.n_items).astype(np.int16) % 100 - 50
+    statistic = PairSums("rating", 2, viewers.scale, levels)
     found = there.total(statistic)
     killing.join()
-    np.testing.assert_array_equal(found, ItemEffects("user", 2, viewers.scale)(viewers))
+    np.testing.assert_array_equal(found, local(statistic, viewers))
+    for again in STEPS[1 : STEPS.index(step) + 1]:
+        assert len(attempts(tmp_path, again)) > 2
+
+
+def test_a_task_that_fails_when_all_is_done_counts_nobody_twice(
+    spark, viewers: Ratings, tmp_path: Path, monkeypatch
+) -> None:
+    """Every task of every step, after it has given all that it had to give."""
+    for name in STEPS:
+        monkeypatch.setattr(engine, name, told_by(tmp_path, name, getattr(engine, name), "fails"))
+    there = in_cluster(spark, viewers, 2)
+    assert len(there) == len(viewers)
+    statistic = ItemEffects("user", 2, viewers.scale)
+    np.testing.assert_array_equal(there.total(statistic), local(statistic, viewers))
+    for name in STEPS:
+        found = attempts(tmp_path, name)
+        assert {(partition, 1) for partition, _ in found} < {*found}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_speculative_copy_counts_nobody_twice(
+    spark, viewers: Ratings, tmp_path: Path, monkeypatch, step
+) -> None:
+    """A task that has given all but its end is slow, so Spark runs a copy of it on the other worker
+    beside it; then both end."""
+    monkeypatch.setattr(engine, step, told_by(tmp_path, step, getattr(engine, step), "lags"))
+    there = in_cluster(spark, viewers, 2)
+    levels = np.arange(viewers.n_items).astype(np.int16) % 100 - 50
+    statistic = PairSums("rating", 2, viewers.scale, levels)
+    np.testing.assert_array_equal(there.total(statistic), local(statistic, viewers))
+    assert {(0, 0), (0, 1), (1, 0)} <= {*attempts(tmp_path, step)}
 
 
 class Killed(Exception):
@@ -134,6 +201,108 @@ def test_a_driver_that_ends_goes_on_with_the_sum_of_the_cluster_and_one_draw(
     np.testing.assert_array_equal(known["release"].reshape(2, -1), model.totals_)
     assert (known["release"].ravel() != known["sum"]).any()
     assert {path.name for path in (tmp_path / "kept").iterdir()} <= {"lock"}
+
+
+LIVE = """
+import os, signal, sys
+from epicrec.cli import main
+from epicrec.models import Recommender, checkpoint
+
+when, name, *line = sys.argv[1:]
+write = checkpoint.write_whole
+
+def writing(path, fill):
+    for moment in ("before", "after"):
+        if (when, name) == (moment, path.name):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if moment == "before":
+            write(path, fill)
+
+checkpoint.write_whole = writing
+main(line)
+"""
+"""A driver that dies just before or after a file of its checkpoint is there."""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_driver_killed_at_every_file_goes_on_with_the_same_draws(
+    viewers: Ratings, tmp_path: Path, when
+) -> None:
+    """By SIGKILL, in processes of their own; without a seed, so that a second draw would be another
+    one. Each life begins where the last one ended, and the last one ends with a model."""
+    known = replace(viewers, items_given=True, scale_given=True)
+    write_dataset(Dataset("viewers", known, None), tmp_path / "data")
+    kept, model = tmp_path / "kept", tmp_path / "model.npz"
+    line = ["fit", "covariance-svd", str(model), "--data", str(tmp_path / "data")]
+    line += ["--epsilon", "30", "--checkpoint", str(kept), "--engine", "spark"]
+
+    def live(name: str) -> int:
+        command = [sys.executable, "-W", "ignore", "-c", LIVE, when, name, *line]
+        return subprocess.run([*command, "--master", "local[1]"], env=ENVIRONMENT).returncode
+
+    def on_disk(kind: str) -> dict[str, list[int]]:
+        return {p.name: np.load(p)["numbers"].tolist() for p in kept.glob(f"*.{kind}.npz")}
+
+    drawn: dict[str, list[int]] = {}
+    for number in range(20):
+        for kind in ("sum", "release"):
+            name = f"{number:03}.{kind}.npz"
+            ended = live(name)
+            if ended == 0:
+                assert (number, kind) > (1, "release")
+                assert Recommender.load(model).guarantee.epsilon == 30
+                assert {path.name for path in kept.iterdir()} <= {"lock"}
+                return
+            assert ended == -signal.SIGKILL
+            assert not model.exists()
+            assert (kept / name).exists() == (when == "after")
+            assert drawn.items() <= on_disk("release").items()
+            drawn = on_disk("release")
+    pytest.fail("it never ends")
+
+
+def test_one_user_with_a_million_ratings_among_others(spark, tmp_path: Path, monkeypatch) -> None:
+    """The sums of `local`, and no task holds more than a few copies of that person."""
+    from pyspark.sql import functions as F
+
+    n, people = 1_000_000, engine.people_of
+    notes = str(tmp_path)
+
+    def weighed(batches: Any, **given: Any) -> Any:
+        import os
+        import tracemalloc
+        from pathlib import Path
+
+        import pyarrow as pa
+
+        pool = pa.default_memory_pool()
+        before, most = pool.bytes_allocated(), 0
+        tracemalloc.start()
+        for batch in people(batches, **given):
+            most = max(most, pool.bytes_allocated() - before)
+            yield batch
+        most += tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        Path(notes, str(os.getpid())).write_text(str(most))
+
+    monkeypatch.setattr(engine, "people_of", weighed)
+    everything = F.when(F.col("id") < n, 0).otherwise(1 + F.col("id") % 20)
+    frame = spark.range(n + 1000).select(
+        everything.alias("user_id"),
+        (F.col("id") % n).alias("item_id"),
+        (1 + F.col("id") * 7 % 5).alias("rating"),
+    )
+    stars = Scale(1, 5, 1)
+    there = SparkRatings.of(frame, items=np.arange(n), scale=stars)
+    at = np.arange(n + 1000)
+    here = Ratings.from_columns(
+        np.where(at < n, 0, 1 + at % 20), at % n, 1 + at * 7 % 5, scale=stars
+    ).with_items(np.arange(n))
+    for statistic in (ItemEffects("user", 2, stars), ForAndAgainst(stars)):
+        np.testing.assert_array_equal(there.total(statistic), local(statistic, here))
+    most = max(int(path.read_text()) for path in tmp_path.iterdir())
+    assert 12 * n < most < 200 * n
 
 
 def test_as_spark_ml_knows_recommenders(spark, viewers: Ratings, tmp_path: Path) -> None:
@@ -245,8 +414,6 @@ def test_a_model_that_reads_ratings_says_so(spark, viewers: Ratings) -> None:
 
 def test_spark_connect_and_the_command(tmp_path: Path, viewers: Ratings) -> None:
     """The same file as without a cluster, byte for byte."""
-    from epicrec.data.datasets import Dataset, write_dataset
-
     known = replace(viewers, items_given=True, scale_given=True)
     write_dataset(Dataset("viewers", known, None), tmp_path / "data")
     fit = [sys.executable, "-W", "ignore", "-m", "epicrec", "fit", "covariance-svd"]
@@ -285,13 +452,20 @@ def test_nobody_listens_and_no_java(monkeypatch, tmp_path: Path) -> None:
         session("local[1]")
 
 
-def test_workers_lost_for_good(spark, cluster: Cluster, viewers: Ratings, monkeypatch) -> None:
+def test_workers_lost_for_good(
+    spark, cluster: Cluster, viewers: Ratings, tmp_path: Path, monkeypatch
+) -> None:
     """And one comes for those who ask next."""
     there = in_cluster(spark, viewers, 1)
     for process in cluster.processes[1:]:
         process.kill()
         process.wait()
     monkeypatch.setattr(engine, "PATIENCE", 3.0)
-    with pytest.raises(InputError, match="no machine of the cluster runs anything"):
-        there.total(ItemEffects("user", 2, viewers.scale))
+    model = PrivateBias()
+    with (
+        pytest.raises(InputError, match="no machine of the cluster runs anything"),
+        checkpoint.kept_in(tmp_path, model),
+    ):
+        model.fit(there)
+    assert not [*tmp_path.glob("*.npz")]  # no sum, and nothing drawn
     cluster.add_worker()
