@@ -1,14 +1,20 @@
 """The private covariance fit: time and memory on Netflix, and how both grow.
 
     python benchmarks/covariance.py            growth on simulated ratings
-    python benchmarks/covariance.py netflix [EVERY]
-                                               the whole fit, with the catalogue, of every so
-                                               manieth user, where the data is beside the checkout
+    python benchmarks/covariance.py netflix [EVERY ...]
+                                               the whole fit, with the catalogue, of the users whose
+                                               ids are divisible by this, where the data is; with
+                                               several, how it grows
+    python benchmarks/covariance.py spark [EVERY]
+                                               that fit by `local` and by Spark on two cores, one
+                                               after the other: their ratio, and whether the models
+                                               are the same to the bit
     python benchmarks/covariance.py before ../before/src [DATA [EVERY]]
                                                pairs of items by another version's code and by ours,
                                                in turns, of every so manieth user of a data set
 
-Every line is one fresh process, so that its peak memory is its own.
+Every line is one fresh process, so that its peak memory is its own; Spark's is that of all the
+processes it starts.
 """
 
 from __future__ import annotations
@@ -16,7 +22,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -24,9 +29,11 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from family import Weighed
 
 from epicrec.data import Catalogue, Ratings, Scale, load_dataset, split_probe
 from epicrec.engine.local import local
+from epicrec.machine import peak_memory
 from epicrec.models.covariance.kernel import memory_needed
 from epicrec.models.covariance.model import CovarianceSVD
 from epicrec.models.covariance.statistics import PairSums
@@ -48,21 +55,59 @@ def simulated(users: int, items: int, per_user: int) -> Ratings:
     )
 
 
-def one_fit(
-    ratings: Ratings, catalogue: Catalogue | None = None, **settings: Any
-) -> dict[str, Any]:
+def one_fit(ratings: Any, catalogue: Catalogue | None = None, **settings: Any) -> dict[str, Any]:
     given = {"items": ratings.item_ids, "scale": "1:5:1"}
-    used, began = time.process_time(), time.perf_counter()
-    CovarianceSVD(**{"epsilon": 100.0} | settings).fit(ratings, catalogue, **given)
-    return {
-        "ratings": len(ratings),
+    with Weighed() as weighed:
+        model = CovarianceSVD(**{"epsilon": 100.0} | settings).fit(ratings, catalogue, **given)
+        figures = weighed.figures()
+    learned = [np.ascontiguousarray(array).data for array in (model.offsets_, model.factors_)]
+    return figures | {
         "items": ratings.n_items,
-        "pairs": int(np.sum(ratings.user_counts * (ratings.user_counts - 1) // 2)),
-        "seconds": round(time.perf_counter() - began, 2),
-        "processor_seconds": round(time.process_time() - used, 2),
-        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "stated_mb": memory_needed(ratings.n_items) // 2**20,
+        "model": hashlib.sha256(b"".join(learned)).hexdigest(),
     }
+
+
+def simulated_fit(*shape: int) -> dict[str, Any]:
+    one_fit(simulated(50, 60, 5))  # compile
+    ratings = simulated(*shape)
+    return {"ratings": len(ratings), "pairs": _pairs(ratings)} | one_fit(ratings)
+
+
+def _pairs(ratings: Ratings) -> int:
+    return int(np.sum(ratings.user_counts * (ratings.user_counts - 1) // 2))
+
+
+def netflix_fit(engine: str, every: int) -> dict[str, Any]:
+    """The whole fit of the part that is no probe, after loading it: for Spark, until each person's
+    ratings stand together on its disk. A seed makes both draw the same noise."""
+    films = load_dataset("films")
+    one_fit(films.ratings, films.catalogue, epsilon=1000.0)  # compile
+    began = time.perf_counter()
+    if engine == "local":
+        dataset = load_dataset("netflix")
+        ratings, catalogue = split_probe(dataset.ratings)[0], dataset.catalogue
+        del dataset
+        if every > 1:
+            ratings = ratings.users_at(np.flatnonzero(ratings.user_ids % every == 0))
+        known = {"ratings": len(ratings), "pairs": _pairs(ratings)}
+    else:
+        ratings, catalogue = in_spark(every)
+        known = {"ratings": len(ratings)}
+    known |= {"loading_seconds": round(time.perf_counter() - began, 1), "loaded_mb": peak_memory()}
+    found = one_fit(ratings, catalogue, epsilon=1.0, delta=1e-8, seed=0)
+    return {"engine": engine, "busy": os.getloadavg()[0]} | known | found
+
+
+def in_spark(every: int) -> tuple[Any, Catalogue | None]:
+    from epicrec.data.datasets import public_of
+    from epicrec.engine.session import load_frame, session
+    from epicrec.engine.spark import SparkRatings
+
+    known = public_of("netflix", items=None, scale=None)
+    rows = load_frame(session("local[2]"), "netflix")
+    rows = rows.where(~rows["probe"]).where(rows["user_id"] % every == 0)
+    return SparkRatings.of(rows, items=known.items, scale="1:5:1"), known.catalogue
 
 
 def one_sum(name: str, every: int) -> dict[str, Any]:
@@ -97,33 +142,51 @@ def compare(before: str, name: str = "films", every: str = "1") -> None:
     print(json.dumps({"same_to_the_bit": len(sums) == 1, "ratio": round(old / new, 2)}))
 
 
+def fresh(*arguments: object) -> dict[str, Any]:
+    """One line of figures by a process of its own."""
+    command = [sys.executable, __file__, *map(str, arguments)]
+    found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    figures: dict[str, Any] = json.loads(found.stdout)
+    return figures
+
+
+def growing(cases: list[tuple[object, ...]]) -> None:
+    """What each case takes, and how often that of the first."""
+    first: dict[str, Any] = {}
+    for case in cases:
+        found = fresh(*case)
+        first = first or found
+        for name in ("ratings", "pairs", "processor_seconds", "peak_mb"):
+            found[f"times_{name}"] = round(found[name] / first[name], 2)
+        print(json.dumps(found), flush=True)
+
+
+def engines(every: str = "1") -> None:
+    here, there = (fresh("fit", engine, every) for engine in ("local", "spark"))
+    for figures in (here, there):
+        print(json.dumps(figures), flush=True)
+    same = here["model"] == there["model"]
+    ratio = round(there["seconds"] / here["seconds"], 2)
+    print(json.dumps({"same_to_the_bit": same, "ratio": ratio}))
+
+
 def main(arguments: list[str]) -> None:
-    if arguments[:1] == ["one"]:
-        users, items, per_user = (int(a) for a in arguments[1:])
-        one_fit(simulated(50, 60, 5))  # compile
-        print(json.dumps(one_fit(simulated(users, items, per_user))))
-    elif arguments[:1] == ["before"]:
-        compare(*arguments[1:])
-    elif arguments[:1] == ["sum"]:
-        print(json.dumps(one_sum(arguments[1], int(arguments[2]))))
-    elif arguments[:1] == ["netflix"]:
-        films = load_dataset("films")
-        one_fit(films.ratings, films.catalogue, epsilon=1000.0)  # compile
-        dataset = load_dataset("netflix")
-        train, catalogue = split_probe(dataset.ratings)[0], dataset.catalogue
-        del dataset
-        if arguments[1:]:
-            train = train.users_at(np.arange(0, train.n_users, int(arguments[1])))
-        loaded = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        found = one_fit(train, catalogue, epsilon=1.0, delta=1e-8)
-        print(json.dumps({"loaded_mb": loaded, "busy": os.getloadavg()[0]} | found))
+    kind, *given = arguments or ["growth"]
+    if kind == "one":
+        print(json.dumps(simulated_fit(*map(int, given))))
+    elif kind == "fit":
+        print(json.dumps(netflix_fit(given[0], int(given[1]))))
+    elif kind == "sum":
+        print(json.dumps(one_sum(given[0], int(given[1]))))
+    elif kind == "before":
+        compare(*given)
+    elif kind == "spark":
+        engines(*given)
+    elif kind == "netflix":
+        growing([("fit", "local", every) for every in given or ["1"]])
     else:
-        growth = [(2000, 2000, n) for n in (25, 50, 100, 200)]
-        growth += [(2000, n, 50) for n in (1000, 2000, 4000, 8000)]
-        for case in growth:
-            command = [sys.executable, __file__, "one", *map(str, case)]
-            found = subprocess.run(command, check=True, capture_output=True, text=True)
-            print(found.stdout.strip(), flush=True)
+        growing([("one", 2000, 2000, n) for n in (25, 50, 100, 200)])
+        growing([("one", 2000, n, 50) for n in (1000, 2000, 4000, 8000)])
 
 
 if __name__ == "__main__":
