@@ -3,7 +3,7 @@ import { api, inTurn, kept } from "./api.js";
 import { deliver, keep, pair, state, undo, unpair } from "./client.js";
 import { pattern, siteOf, siteOfPattern } from "./site.js";
 
-const CONTENT = ["text", "schema", "sites", "facts", "detect", "playing", "watch", "start"].map((name) => `content/${name}.js`);
+const CONTENT = ["words", "text", "schema", "sites", "facts", "detect", "playing", "watch", "start"].map((name) => `content/${name}.js`);
 const HOUR = 3_600_000, REMEMBERED = 300;
 const WAITS = [2, 4, 8, 16, 20, 20, 20, 20, 20, 20]; // seconds between tries; then the next page, popup or start
 

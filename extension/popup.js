@@ -3,7 +3,7 @@ import { api, kept } from "./api.js";
 import { state } from "./client.js";
 import { pattern, siteOf } from "./site.js";
 
-const CONTENT = ["text", "schema", "sites", "facts", "detect"].map((name) => `content/${name}.js`);
+const CONTENT = ["words", "text", "schema", "sites", "facts", "detect"].map((name) => `content/${name}.js`);
 const at = (id) => document.getElementById(id);
 const ask = (about, more = {}) => api.runtime.sendMessage({ ask: about, ...more });
 const show = (id, yes) => { at(id).hidden = !yes; };

@@ -4,6 +4,7 @@
 (() => {
   const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, isWhole, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
+  const { of, oneOf } = globalThis.epicrec.words;
   const HALF = 0.5;
   const LIVE = /^\/(?:[^/]+\/)*(?:live|livestream|live-tv|direct|en-direct)(?:\/|$)/i;
   const NO_FILM_TYPES = /^(?:product|profile|book|music|game)/;
@@ -29,13 +30,16 @@
   // Whether words say that what is shown is something beside a film, or performed, or played for points.
   function isNoWork(facts, data) {
     const spoken = [facts.title, ...facts.h1, clean(facts.og.title), data.video?.name ?? "", address(facts), ...facts.above].join(" | ");
-    const near = unnamed([...facts.h2, ...labels(facts)], facts).join(" | "), site = [...facts.names, facts.title.replace(withoutSite(facts.title, facts), "")].join(" | ");
+    const near = unnamed([...under(facts), ...labels(facts)], facts).join(" | "), site = [...facts.names, facts.title.replace(withoutSite(facts.title, facts), "")].join(" | ");
     // words before a name in quotation marks speak about it
     if ([...facts.h1, clean(facts.og.title)].some((one) => /\p{L}\s*[„“"«].+[”“"»]/u.test(one)) || beside(facts).some((one) => /^\S+\s*[·•|,–-]\s*\d/u.test(one) && EXTRA.test(one))) return true;
     if (labels(facts).some((one) => SORTED.test(one)) && !labels(facts).some((one) => FILM.test(one) || GENRE.test(one))) return true;
     if ((data.posted || /^article/.test(facts.og.type ?? "")) && !isShown(facts)) return true;
     return data.elsewhere || NO_FILM_TYPES.test(facts.og.type ?? "") || EXTRA.test(spoken) || PERFORMED.test(`${spoken} | ${near}`) || ((STAGED.test(`${near} | ${site}`) || STAGE.test(`${new URL(facts.address).hostname} | ${site}`)) && !FILM.test(near)) || (STAGED.test(spoken) && !Object.values(signsOf(facts)).some(Boolean));
   }
+
+  // Headings that belong to the first one, not to other parts of the page.
+  const under = (facts) => facts.h2.filter((one) => !facts.parts.includes(one));
 
   // Lines without an episode's own name, which may hold any word where films and series are shown.
   const unnamed = (texts, facts) => texts.map((one) => {
@@ -112,7 +116,7 @@
     const name = (one) => trim((withYear(one)?.title ?? one).replace(CALLED, ""));
     const pieces = heads.filter((one) => beforeNumbers(one) === null).map((one) => one.split(BETWEEN)).filter((one) => one.length > 1).map(([first]) => first);
     const unnumbered = (texts) => texts.filter((one) => beforeNumbers(one) === null);
-    const candidates = [...[...heads, ...lines].map((one) => beforeNumbers(one) ?? ""), ...unnumbered(facts.h1), at > 0 ? lines[at - 1] : "", ...unnumbered(heads), ...pieces]
+    const candidates = [...[...heads, ...lines].map((one) => beforeNumbers(one) ?? ""), ...unnumbered(facts.h1), at > 0 ? lines[at - 1] : at === 0 && !facts.h1.length ? lines[1] ?? "" : "", ...unnumbered(heads), ...pieces]
       .map(name).filter((one) => one.length > 1 && !/^\d+\.\s/.test(one) && !own.has(plain(one)) && beforeNumbers(one) !== "" && !isSiteName(one, facts));
     const said = [...heads, ...lines, ...facts.above, address(facts)].map(plain), votes = (one) => said.filter((text) => text.includes(plain(one))).length;
     return candidates.map((one, order) => ({ one, order, votes: votes(one) })).sort((a, b) => b.votes - a.votes || a.order - b.order)[0]?.one ?? null;
@@ -121,7 +125,7 @@
   const BESIDE_FILMS = /\/(?:extras?|bonus|interviews?|trailers?|clips?|making-of|behind-the-scenes|teasers?|news|blog|podcasts?)\//i;
   // Layer two: Open Graph, which counts for what is played.
   function openGraph(facts, data) {
-    const type = facts.og.type ?? "", title = clean(facts.og.title);
+    const type = facts.og.type ?? "", title = clean(facts.og.title) || facts.h1[0] || withoutSite(facts.title, facts);
     if (!/^(?:video\.)?(?:movie|episode|tv_show)/.test(type) || !title || BESIDE_FILMS.test(`${new URL(facts.address).pathname}/`)) return null;
     const texts = [title, ...facts.h1, ...facts.h2, facts.title, ...beside(facts), address(facts)];
     const length = seconds(facts.og["video:duration"]) ?? (EXTRA.test(data.video?.name ?? "") ? null : data.video?.length) ?? null;
@@ -135,15 +139,26 @@
     const told = someNumbers(texts);
     // an episode without a number is told from news, talks and matches by nothing but its name
     if (told.number === null) return null;
-    const series = seriesIn(facts, null);
+    const series = data.video?.series || seriesIn(facts, null);
     return series ? { title: series, kind: "episode", ...told, length, least: 180 } : null;
   }
 
-  const CREDIT = /(?<!\p{L})(?:directed by|director|regie|regia|regi|reż|reżyseria|režie|rendezte|yönetmen|réalisé|réalisation|réalisateur|réalisatrice|un film de|un film di|ein film von|a film by|een film van|en film av|um filme de|dirigid[ao]|dirección|direção|instruktør|regissör|regissør|ohjaus|ohjaaja|ohjannut|regizor|réžia|režisér|rendező|redatelj|реж|dir(?=\.|:)|réal(?=\.|:)|rež(?=\.|:)|rend(?=\.|:)|yön(?=\.|:)|σκην|regía|režija|режија|режисер|режисьор|σκηνοθεσία|σκηνοθέτης|במאי|בימוי|إخراج|निर्देशक|đạo diễn|sutradara|режисс[её]р)(?!\p{L})|(?<!\p{L})R: |監督|导演|導演|감독/iu;
-  const GENRE = /(?<!\p{L})(?:drama|dramma|drame|thriller|krimi|komödie|comedy|comédie|comedia|commedia|dram\p{L}{0,3}|kom[eé]di\p{L}*|horror|western|romance|animation|science[- ]fiction|sci-fi|film noir|abenteuer|adventure|драма|комед\p{L}+|δράμα|κωμωδία|دراما|דרמה)(?!\p{L})|드라마|剧情|喜剧|ドラマ/iu;
+  const CREDIT = oneOf([
+    ...of("director"),
+    "(?:dir|rend|yön|red|regi)(?=\\.|:)", "regía", "r:(?= )",
+  ]);
+  const GENRE = oneOf([
+    ...of("genre"),
+    "dram\\p{L}{0,3}", "kom[eé]di\\p{L}*", "animation", "science[- ]fiction", "sci-fi", "film noir", "adventure", "комед\\p{L}+",
+  ]);
   const RATED = /(?<![\p{L}\d])(?:fsk ?\d+|rated (?:g|pg|pg-13|r|nc-17)|pg-13|tv-(?:14|ma|pg|y7))(?![\p{L}\d])/iu;
   // Such a line beside the heading says that this is no film, unless it calls it one.
-  const STAGED = /(?<!\p{L})(?:lecture|vorlesung|webinar|talk ?show|talk|magazin|nachrichten|news|actualités|noticias|telegiornale|nyheder|nyheter|uutiset|wiadomości|новости|zprávy|journaal|híradó|konzert|concert|concierto|oper|opera|opéra|theater|theatre|théâtre|teatro|ballett?|livestream|gottesdienst|full match|podcast|gameplay|kurs|course|tutorial|mitschnitt|aufzeichnung|recording|sitzung|quiz|orchest\p{L}*|conductor|dirigent\p{L}*|philharmoni\p{L}*|symphon\p{L}*|sinfoni\p{L}*|recorded live|on stage|inszenierung|lesung|vortrag|hochamt|hörbuch|hörspiel|gelesen von|zpravodajství|aktualności|hírek|știri|jurnalul?|haberler|новини|ειδήσεις|חדשות|أخبار|noticiário|telejornal|mecz|zápas|meccs|maçı?|матч|jogo|partida|partido|partita|ottelu|kampen|αγώνας|משחק|مباراة|koncert\p{L}*|konser\p{L}*|концерт\p{L}*|συναυλία|קונצרט|حفلة?|wykład\p{L}*|přednáška|előadás|prelegere|ders|лекци\p{L}*|лекція|διάλεξη|הרצאה|محاضرة|föreläsning|forelæsning|foredrag|luento|palestra|aula|lezione|conferenza|debat\p{L}*|débat|msza|mše|istentisztelet|богослуж\p{L}*|gudstj\p{L}+|jumalanpalvelus|misa|missa|messa|recenze|recenzja|рецензі?\p{L}*|κριτική|anmeldelse|recension|arvostelu|workshop|seminar|dj[- ]set|\p{L}*gespräch\p{L}*)(?!\p{L})|ニュース|コンサート|講義|試合|新闻|音乐会|演唱会|讲座|比赛|뉴스|콘서트|강의|경기|舞台|演劇|话剧|話劇|뮤지컬|연극/iu;
+  const STAGED = oneOf([
+    ...of("staged"),
+    "webinar", "talk ?show", "talk", "magazin", "ballett?", "livestream", "full match", "podcast", "gameplay", "tutorial", "mitschnitt", "aufzeichnung", "recording", "sitzung",
+    "quiz", "orchest\\p{L}*", "conductor", "dirigent\\p{L}*", "philharmoni\\p{L}*", "symphon\\p{L}*", "sinfoni\\p{L}*", "on stage", "inszenierung", "hochamt", "hörbuch",
+    "hörspiel", "gelesen von", "kampen", "debat\\p{L}*", "gudstj\\p{L}+", "рецензі?\\p{L}*", "anmeldelse", "recension", "seminar", "dj[- ]set", "\\p{L}*gespräch\\p{L}*",
+  ]);
   // A line that is nothing but such a word is the portal's name for this kind of videos.
   const SORTED = /^(?:gaming|games|spiele|jeux vidéo|videojuegos|игры|education|bildung|éducation|educación|образование|sports?|спорт|deportes|music|musik|musique|música|музыка|游戏|遊戲|ゲーム|게임|教育|知识|体育|スポーツ|스포츠|音乐|音楽|음악)$/iu;
   const STAGE = /gam(?:e|ing)(?!lan)|zocker|wedding|hochzeit|mariage|(?<!film|spiel|kino|movie ?)theat(?:er|re)|konzert|concert|klassik|philharmon|bühne|festspiel|opernhaus/iu;
@@ -174,7 +189,7 @@
   // Layer three: words alone. A season and a number, or a title that much else says is a film's.
   function written(facts, data) {
     const { hostname, pathname } = new URL(facts.address);
-    const spoken = unnamed([facts.title, ...facts.h1, ...facts.h2, clean(facts.og.title), data.video?.name ?? ""], facts).join(" | ");
+    const spoken = unnamed([facts.title, ...facts.h1, ...under(facts), clean(facts.og.title), data.video?.name ?? ""], facts).join(" | ");
     const texts = [facts.title, ...facts.h1, ...facts.h2, ...beside(facts)];
     const halves = someNumbers(texts);
     const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts)) ?? (halves.season !== null && halves.number !== null ? halves : null);
@@ -191,7 +206,7 @@
     const slug = /([a-z\d]+(?:-[a-z\d]+)*)-((?:19|20)\d\d)\/?$/.exec(pathname);
     const nameless = !heading && !data.video?.name && !facts.pictures[0] && !facts.h2.length && isSiteName(page, facts);
     // a player without any heading: the name, and below it the year and the length
-    const [first = "", second = ""] = nameless ? facts.small : [], shown = isMade(second) ? first : "";
+    const [first = "", second = ""] = nameless ? facts.small : [], shown = isMade(second) || nearYear({ above: [], small: [second] }) ? first : "";
     const title = nameless && shown ? shown : nameless && slug ? `${slug[1].replaceAll("-", " ")} (${slug[2]})` : heading ?? (data.video?.name || facts.pictures[0] || headed(page, facts));
     const said = withYear(title) ?? withYear(facts.title) ?? withYear(clean(facts.og.title));
     const name = withYear(title)?.title ?? title;
@@ -235,7 +250,7 @@
 
   // The film of the page before, where this one, its player, says no more than the name.
   function goesOn(left, facts) {
-    const named = left?.kind === "film" && [withoutSite(facts.title, facts), ...facts.h1].some((one) => plain(withYear(one)?.title ?? one) === plain(left.title));
+    const named = left?.kind === "film" && [withoutSite(facts.title, facts), ...facts.h1, ...facts.h2].some((one) => plain(withYear(one)?.title ?? one) === plain(left.title));
     return named ? { ...left, look: false, rank: 1 } : null;
   }
 

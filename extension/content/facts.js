@@ -69,6 +69,13 @@
   // A heading's words; what stands in elements of their own stands apart.
   const headline = (heading) => clean([...heading.childNodes].map((one) => (one.nodeType === 3 ? one.data : PARTS.test(one.nodeName) ? ` ${headline(one)} ` : one.textContent)).join("")).slice(0, 300);
 
+  // What a heading stands above: the first element around it that says more.
+  const partOf = (heading) => {
+    let part = heading;
+    while (part.parentElement && clean(part.textContent) === clean(heading.textContent)) part = part.parentElement;
+    return part;
+  };
+
   // A heading that begins with a link: the link is what it belongs to, the rest is its own.
   function linked(heading) {
     const first = [...(heading?.childNodes ?? [])].find((one) => one.textContent.trim()), link = first?.nodeType === 1 && (first.matches("a") ? first : first.querySelector("a"));
@@ -101,12 +108,15 @@
     const heading = [...page.querySelectorAll("h1")].find(outside), both = linked(heading);
     const heads = (level) => everywhere(page, level).filter(outside).slice(0, MOST).map((one) => (both && one === heading ? both.own : headline(one))).filter(Boolean);
     const h1 = heads("h1"), h2 = heads("h2");
+    // a heading of another part of the page, where the first heading and the player are not
+    const apart = (one) => { const part = partOf(one); return heading && !part.contains(heading) && !part.querySelector("video"); };
     return {
       address, title: clean(page.title).slice(0, 300), og,
       names: [og.site_name, named["application-name"], ...texts(page, ".logo, .site-title, a[href='/']").filter((one) => one.length < 40)].map(clean).filter(Boolean),
       jsonld: [...page.querySelectorAll("script[type='application/ld+json']")].slice(0, MOST).map((one) => one.textContent.slice(0, 200_000)),
       microdata: microdata(page),
       h1, h2: (h1.length || h2.length ? h2 : heads("h3")).slice(0, 3),
+      parts: everywhere(page, "h2").filter(apart).map(headline),
       pictures: [...page.querySelectorAll("img[alt]")].filter((one) => /title|logo-title|treatment/i.test(one.className + (one.dataset.testid ?? ""))).slice(0, 3).map((one) => clean(one.alt)),
       links: [...new Set([...page.querySelectorAll("a[href*='imdb.com/title/tt'], a[href*='themoviedb.org/movie/'], a[href*='letterboxd.com/film/']")].filter(outside).map((one) => one.href))].slice(0, MOST),
       about: clean(named.description ?? og.description).slice(0, 300), above: [...above(heading), ...(both ? [both.series] : [])], small: lines(page.body ?? page, heading),

@@ -113,7 +113,7 @@
       const one = list(value)[0];
       return isNode(one) && one["@id"] && byId.has(one["@id"]) ? byId.get(one["@id"]) : one;
     };
-    const named = withYear(text(node.name));
+    const named = withYear(text(node.name)) ?? endingYear(text(node.name), node);
     const own = !named || named.rest ? text(node.name) : named.title;
     const released = list(node.releasedEvent).filter(isNode).map((event) => yearIn(event.startDate)).find(Boolean);
     const first = kind === "series" ? yearIn(node.startDate) : null;
@@ -128,6 +128,12 @@
       ...made, title: series.title, episode: own, season: count(said), number: count(node.episodeNumber),
       year: made.year ?? series.year ?? (isNode(show) ? yearIn(show.startDate) : null),
     };
+  }
+
+  // "Name 2016", where the data say the same year.
+  function endingYear(name, node) {
+    const found = /^(.*\p{L}.*) ((?:19|20)\d\d)$/u.exec(name);
+    return found && [node.dateCreated, node.datePublished, node.copyrightYear].some((date) => yearIn(date) === Number(found[2])) ? { title: found[1], year: Number(found[2]), rest: "" } : null;
   }
 
   const seriesOf = (node) => node.partOfSeries ?? node.partOfTVSeries;
@@ -172,6 +178,7 @@
     return {
       work: mainWork(written, facts) ?? (all.some(isElse) ? null : mainWork(marked, facts)),
       video: videos.length === 1 ? { name: text(videos[0].name), length: seconds(videos[0].duration), genre: text(videos[0].genre), series: text(seriesOf(videos[0])) } : null,
+      headline: all.filter((node) => isOf(node, "Article")).map((node) => text(node.headline))[0] ?? "",
       reviewed: all.filter((node) => isOf(node, "Review")).flatMap((node) => list(node.itemReviewed)).filter(isNode).map((node) => text(node.name))[0] ?? null,
       live: JSON.stringify(all).includes('"isLiveBroadcast":true') || /"isLiveBroadcast":\s*"true"/i.test(JSON.stringify(all)),
       posted: all.some((node) => isOf(node, ...POSTED)),

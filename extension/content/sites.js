@@ -5,6 +5,7 @@
 (() => {
   const { clean, trim, numbers, lineNumbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, nearYear, withoutSite, isWhole, isQuiet, isAround, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
+  const { of, all, oneOf } = globalThis.epicrec.words;
   const { idsIn } = globalThis.epicrec.schema;
   const path = (facts) => new URL(facts.address).pathname;
   const film = (title, more = {}) => ({ title: clean(title), year: null, kind: "film", ids: {}, least: 300, ...more });
@@ -182,11 +183,12 @@
   ].join("|")})$`, "iu");
   const SERIES_CATEGORY = /television series (?:debuts|endings)|^fernsehserie|^s[eé]ries? t[eé]l[eé]vis[eé]es? |^serie televisive |^series de televisi[oó]n |^s[eé]ries de televis[aã]o |televisieserie|^tv-seriestarter|^seriale telewizyjne|телесериалы|テレビドラマ|телесеріали|^miniserie|television miniseries|^mini-s[eé]ries?|televizní seriály|televíziós sorozat|televizyon dizi|televisiosarja|tv-serier|电视剧|電視劇|텔레비전 드라마|τηλεοπτικές σειρές|סדרות טלוויזיה|مسلسلات|sèries de televisió|seriale (?:\p{L}+ )?de televiziune/iu;
   const IN_TITLE = /^(.*?)\s*[(（]([^()（）]*)[)）]$/u;
-  const FILM_WORD = /(?:^|[\s,\d])(?:tv[- ])?(?:film|filme|filmi|filmas|spielfilm|fernsehfilm|película|pelicula|pel·lícula|movie|elokuva|фильм|фільм|филм|kurzfilm|ταινία|סרט|فيلم|فیلم|phim)(?:$|[\s,\d])|映画|电影|電影|영화/iu;
-  const SERIES_WORD = /tv[- ](?:mini)?series|television series|fernsehserie|^serie$|s[eé]rie t[eé]l[eé]vis[eé]e|serie televisiva|serie de televisi[oó]n|série de televisão|miniseries|miniserie|televisieserie|tv-serie|телесериал|телесеріал|テレビドラマ|televizní seriál|^seriál|televíziós sorozat|televizyon dizisi|^dizi$|televisiosarja|电视剧|電視劇|드라마(?:$|이다|입니다|로)|serial(?:ul)? de televiziune|serial televisi|seri televisi|phim truyền hình|televizijska serij|телевизијска сериј|телевизионен сериал|seriāls|serialas|telesari|fjernsynsserie|(?:drama|komedi|krimi)serie|سریال|مجموعه تلویزیونی|धारावाहिक|τηλεοπτική σειρά|σειρά$|סדרת טלוויזיה|مسلسل|serial telewizyjny|sèrie de televisió/iu;
+  const FILM_WORD = oneOf([...of("film"), ...of("short"), "filme", "filmi", "filmas", "película", "pelicula"]);
+  const SERIES_WORD = new RegExp(`${all("series")}|tv[- ]miniseries|s[eé]rie t[eé]l[eé]vis[eé]e|miniseri\\p{L}*|tv-serie|^(?:serie|seriál|dizi)$|드라마(?:$|이다|입니다|로)|serial(?:ul)? de televiziune|televizijsk\\p{L}+ serij|телевизијск\\p{L}+ сериј|(?:drama|komedi|krimi)serie|σειρά$`, "iu");
   const NO_ARTICLE = /film series|franchise|filmreihe|filmserie|soundtrack|novel|roman(?!\p{L})|album|song|book|character|episode|season|festival|disambiguation|list of|video game|musical|actor|actress|director|company|studio|award|film score|filmmusik|bande originale|controversy|trilogy|screenplay/iu;
   // Labels of an infobox, in the languages there are: who directed it, and how it goes on.
-  const DIRECTED = /^(?:directed by|director|regie|réalisation|réalisateur|regia|dirección|direção|direcció|realização|regi|regissør|regissör|instruktion|instruktør|reżyseria|režie|réžia|rendező|yönetmen|ohjaaja|ohjaus|режисс[её]р|режисер|режисьор|監督|导演|導演|감독|σκηνοθεσία|בימוי|במאי|إخراج|المخرج|کارگردان|đạo diễn|sutradara|regizor|redatelj|režija|režissöör|režisors|režisierius|режија|редитељ|निर्देशक|กำกับโดย|ผู้กำกับ|zuzendari|leikstj)/iu;
+  const DIRECTED = new RegExp(`^(?:${all("director")}|regía|realizaç|zuzendari|leikstj|المخرج)`, "iu");
+  const LASTING = new RegExp(`(?<!\\d)(\\d{1,3})\\s*(?:[-–]\\s*\\d{1,3}\\s*)?(?:′|['’]|${all("minute")})`, "iu");
   const GOES_ON = /^(?:(?:antall?|aantal|nr\.|broj|број|брой|кількість|αρ\.|jmlh\.?|jumlah|sezon[uų]) (?:de )?(?:s[aæäe][sz]|seiz|сез|sezo|epi|епи|епі|сер|avs|afs|afl|κύκλ|επεισ|musim|skai)\p{L}*|מספר (?:עונות|פרקים)|(?:شمار|تعداد) (?:فصل|قسمت)|số (?:tập|mùa|phần)|방송 (?:횟수|회수)|temporades|no\. of (?:seasons|episodes|series)|seasons?|episodes?|number of|episoden|folgen|staffeln|nb\. (?:de saisons|d['’]épisodes)|saisons|épisodes|stagioni|puntate|episodi|temporadas|episodios|capítulos|episódios|n\.º|afleveringen|seizoenen|avsnitt|säsonger|sæsoner|sesonger|afsnit|sezon\p{L}*|odcink\p{L}*|liczba odcinków|počet|řad|évadok|epizód\p{L}*|bölüm\p{L}*|kaudet|jaksot|сезон\p{L}*|сери\p{L}*|число|эпизод\p{L}*|シーズン数|話数|回数|集数|集數|季数|회수|횟수|επεισόδια|עונות|פרקים|عدد|فصل)/iu;
   const IS_FILM = /(?<!\p{L})(?:is|was|ist|war|est|è|es|é|ha sido|was een|is een|är|er|jest|je|on|és)\s[^.]{0,80}?(?:film|movie|película|filme|pel·lícula|elokuva)(?!\p{L})(?! (?:director|actor|actress|producer|critic|score|festival|studio|series|franchise|editor|composer|company|award))/iu;
 
@@ -196,15 +198,15 @@
 
   // "Talk:Heat", in any language; the colon within a title has a space behind it.
   const NO_NAMESPACE = /\/wiki\/[^/:]+:(?![_ ])/;
-  function wikipedia(facts, { heading, body, description, categories, box, rows, first, wikidata, other }) {
+  function wikipedia(facts, { heading, body, description, categories, box, rows, first, wikidata, other }, data) {
     const space = /(?:^|\s)ns-(\d+)/.exec(body[0] ?? "")?.[1];
     if ((space ? space !== "0" : NO_NAMESPACE.test(pathOf(facts.address))) || other.length) return null;
     const name = clean(heading[0]), bracketed = IN_TITLE.exec(name), bracket = bracketed?.[2] ?? "";
-    const about = clean(description[0]), start = clean(first[0]);
+    const about = clean(description[0]) || data.headline, start = clean(first[0]);
     if (!name || NO_ARTICLE.test(bracket) || /^(?:lists? of|liste|lista|lijst|luettelo|elenco|anexo:|seznam|zoznam|список|κατάλογος|קטגוריה|רשימת|قائمة|فهرست|一覧)|(?:一覧|列表|목록)$|(?:season|series|staffel|saison|temporada|stagione|sezon|сезон)\s*\d+$/iu.test(name)) return null;
-    const says = categories.map(clean), films = says.filter((one) => FILM_CATEGORY.test(one)), series = says.filter((one) => SERIES_CATEGORY.test(one));
+    const says = categories.flatMap((one) => clean(one).replace(/^\p{L}+:/u, "").split("|")).map(trim), films = says.filter((one) => FILM_CATEGORY.test(one)), series = says.filter((one) => SERIES_CATEGORY.test(one));
     const goesOn = rows.some((row) => GOES_ON.test(clean(row)));
-    const lasting = rows.map((row) => /(?<!\d)(\d{1,3})\s*(?:[-–]\s*\d{1,3}\s*)?(?:′|['’]|min|minut|分|мин|хв|λεπτ|دقیقه|دقيقة|דקות|분|phút|perc|dk|menit|मिनट|นาที|mín)/iu.exec(row)).find(Boolean);
+    const lasting = rows.map((row) => LASTING.exec(row)).find(Boolean);
     const boxed = lasting && !goesOn && (rows.some((row) => DIRECTED.test(clean(row))) || /\bfilm\b|cinema|cinéma|kino|movie/i.test(box[0] ?? "") || IS_FILM.test(start.slice(0, 250)));
     const shown = /^(?:film|fernsehfilm|kurzfilm)$/i.test(clean(rows[0]).split(" ")[0] ?? "");
     const isFilm = FILM_WORD.test(bracket) || /^\d{4}\b.*\b(?:film|movie|documentary|short)\b/i.test(about) || films.length > 0 || boxed || shown;
@@ -237,8 +239,8 @@
     { host: /(?:^|\.)letterboxd\.com$/, read: letterboxd,
       marks: { heading: "h1.primaryname, #content h1", links: "@a[data-track-action]", year: ".releasedate, .metadata", review: ".headline-2 a" } },
     { host: /(?:^|\.)wikipedia\.org$/, read: wikipedia,
-      marks: { heading: "#firstHeading, h1", body: "%body", description: ".shortdescription", categories: "#catlinks li, .catlinks li, #catlinks a", box: "%[class*='infobox']",
+      marks: { heading: "#firstHeading, h1", body: "%body", description: ".shortdescription", categories: "#catlinks li, .catlinks li, #catlinks a, #catlinks:not(:has(li, a))", box: "%[class*='infobox']",
                rows: "[class*='infobox'] tr, .sinottico tr, .mw-parser-output > table:first-of-type tr",
-               first: ".mw-parser-output p", wikidata: "@#t-wikibase a", other: "#disambigbox, .dmbox-disambig, #Begriffsklärung, .disambigbox, .bandeau-homonymie, .ambox-disambig" } },
+               first: ".mw-parser-output p, #mw-content-text p", wikidata: "@#t-wikibase a", other: "#disambigbox, .dmbox-disambig, #Begriffsklärung, .disambigbox, .bandeau-homonymie, .ambox-disambig" } },
   ];
 })();

@@ -1,12 +1,9 @@
 "use strict";
 // Text: what titles of pages say in words and numbers, in the languages people watch in.
 (() => {
-  const SEASON =
-    "(?:season|series|staffel|saison|temporada|stagione|seizoen|säsong|sæson|sesong|kausi|sezon(?:ul)?|" +
-    "(?:seiz|staff|stag|sez|temp|сез|säs|sæs|ses)\\.?(?=\\s?\\d)|sezona[s]?|sezónu?|séria|řada|évad|hooaeg|temp\\.|сезон|κύκλος|σεζόν|الموسم|עונה|सीज़न|सीजन|ซีซั่?น|mùa|musim|فصل|cyfres|þáttaröð|シーズン|시즌)";
-  const EPISODE =
-    "(?:(?:afl|avsn|avs|afs|eps|epis|сер|эп|еп|böl)\\.?(?=\\s?\\d)|episode|episodio|episódio|épisode|episodul|[eé]p\\.?|folge|flg\\.?|cap[ií]tulo|cap\\.|aflevering|avsnitt|afsnit|jakso|" +
-    "odcinek|odc\\.?|bölüm|rész|díl|epizoda|epizóda|epizód|časť|capítol|osa|серия|эпизод|серія|епізод|епизод|выпуск|επεισόδιο|επ\\.|الحلقة|حلقة|פרק|एपिसोड|ตอน(?:ที่)?|tập|puntata|episodi|epizod|diel|sērija|serija|قسمت|þáttur|pennod|エピソード)";
+  const { of, all, oneOf } = globalThis.epicrec.words;
+  const SEASON = `(?:${all("season")})\\.?`;
+  const EPISODE = `(?:[eé]p|${all("episode")})(?!\\p{L})\\.?`;
   const GAP = "[^\\p{L}\\d]{0,5}";
   const made = (...parts) => new RegExp(parts.join(""), "iu");
   const BOTH = [
@@ -139,6 +136,9 @@
     }
   }
 
+  const HOURS = "(?:h|hrs?|hours?|std|stunden?|heures?|horas?|or[eăa]|uur|tim(?:mar)?|tuntia?|godz|hod|óra|ó|ώρ(?:α|ες)|saat|sa|ч|час\\p{L}*|год|ساعة|ساعات|ساعت|שעה|שעות|giờ|jam|घंट\\p{M}*)(?!\\p{L})|時間|小时|小時|시간|ชั่วโมง|ชม";
+  const IN_HOURS = made("(\\d+)\\s*(?:", HOURS, ")\\.?\\s*(?:(?:and|et|und|y|e|و)\\s*)?(?:(\\d+)\\s*(?:m|", all("minute"), "))?");
+  const IN_MINUTES = made("(\\d+)\\s*(?:", all("minute"), ")");
   // Seconds of "PT2H16M", "1h 58min", "113 Min." or "143分"; null where there are none.
   function seconds(text) {
     const said = clean(String(text ?? ""));
@@ -147,9 +147,9 @@
     if (iso && (iso[1] || iso[2] || iso[3])) {
       return 3600 * (iso[1] ?? 0) + 60 * (iso[2] ?? 0) + Number(iso[3] ?? 0);
     }
-    const hours = /(\d+)\s*(?:h|std|hr|hours?|時間)\b\.?\s*(?:(\d+)\s*(?:m|min|minutes?|分))?/i.exec(said);
+    const hours = IN_HOURS.exec(said);
     if (hours) return 3600 * hours[1] + 60 * (hours[2] ?? 0);
-    const minutes = /(\d+)\s*(?:min|mins|minuten|minutes|分)/i.exec(said);
+    const minutes = IN_MINUTES.exec(said);
     return minutes ? 60 * minutes[1] : null;
   }
 
@@ -158,7 +158,7 @@
   const YEAR_LINE = made(
     "^\\D{0,3}", YEAR, "(?:\\D{0,3}$|年|", SEPARATED, ")|", SEPARATED, "\\s*(?:\\p{L}+[ /]){0,2}(?:1[89]\\d\\d|20\\d\\d)(?:$|", SEPARATED, ")|",
     "^[(\\[]?(?:[\\p{L}.]+[ /,-]+){1,4}(?:1[89]\\d\\d|20\\d\\d)(?:$|", SEPARATED, ")|",
-    "^(?:jahr|year|année|annee|año|anno|ano|an|rok|год|рік|jaar|år|vuosi|έτος|év|godina|yıl|yapım yılı|rok produkcji|gyártási év|año de producción|ano de produção|năm|tahun|سنة|שנה|produktionsjahr|erscheinungsjahr|release year|released|release date|publication date|sortie|estreno|uscita|lançamento|制作年|公開年|年份|年代|上映|연도)\\s*[::]?\\s*(?:1[89]\\d\\d|20\\d\\d)",
+    "^(?:", all("year"), ")\\s*[::]?\\s*(?:1[89]\\d\\d|20\\d\\d)",
   );
   // Short lines beside the heading: what it is, when and by whom it was made, how long it is.
   const beside = (facts) => [...facts.above, ...facts.small].filter((one) => one.length < 80 && !ANOTHER_ONE.test(one));
@@ -170,9 +170,10 @@
   // The short sentences of longer lines, each line's first one first.
   const sentences = (facts) => facts.small.filter((one) => one.length >= 80).map((one) => one.split(/(?<=[.!?])\s+/).filter((part) => part.length < 80));
 
+  const LASTING = made("\\d\\s*(?:", all("minute"), "|", HOURS, ")(?!\\p{L}{9})");
   // How long it is said to be in such a line, in seconds.
   function nearLength(facts) {
-    return beside(facts).map((one) => (/\d\s*(?:min|分|мин|분)|\d\s*(?:h|std)\b/iu.test(one) ? seconds(one) : null)).find((one) => one >= 180) ?? null;
+    return beside(facts).map((one) => (LASTING.test(one) ? seconds(one) : null)).find((one) => one >= 180) ?? null;
   }
 
   // A year alone in such a line.
@@ -183,7 +184,7 @@
 
   function isSiteName(part, facts) {
     const host = plain(new URL(facts.address).hostname.replace(/^www\./, "").split(".").slice(-2)[0]);
-    return [...facts.names.map(plain), host].some((name) => name && (plain(part) === name || (plain(part).length > 3 && name.includes(plain(part))) || (plain(part).length > 1 && host.startsWith(plain(part))) || (name.length > 3 && plain(part).includes(name) && part.split(" ").length < 4)));
+    return isAround(part) || [...facts.names.map(plain), host].some((name) => name && (plain(part) === name || (plain(part).length > 3 && name.includes(plain(part))) || (plain(part).length > 1 && host.startsWith(plain(part))) || (name.length > 3 && plain(part).includes(name) && part.split(" ").length < 4)));
   }
 
   // A title of a page without the name of its site.
@@ -203,11 +204,12 @@
 
   const SAID_OF_IT = "free with ads|with ads|mit werbung|con anuncios|u?hd|full hd|4k(?: (?:restoration|restored|remaster\\p{L}*))?|omu|omeu|ov|omd|df|ova|vf|vo(?:st\\p{L}*)?|deutsch|german|english|subbed|dubbed|sub\\p{L}* \\p{L}+|uncut|unrated|fsk ?\\d+|online|stream\\p{L}*|gratis|kostenlos|free|signed|(?:mit )?(?:audiodeskription|untertiteln?|gebärdensprache)|hörfassung|klare sprache|audio[- ]described|audio description" +
     "|(?:the )?(?:director['’]?s?|extended|final|theatrical|ultimate|special|unrated|collector['’]?s?|anniversary|restored|remastered|\\d+th anniversary)(?: \\p{L}+)? (?:cut|edition|version)|(?:digitally )?(?:restored|remastered|restoration)|(?:\\p{L}+)?restaurierte fassung|restauriert|langfassung|kinofassung|director['’]?s cut|extended|versione (?:restaurata|integrale)|restaurato|version (?:restaurée|longue|intégrale)|versión (?:restaurada|extendida)|montaje del director";
+  const BRACKET = /\s*[([（]([^()[\]（）]*)[)\]）]$/;
   const BEHIND = made("\\s*(?:[([]\\s*(?:", SAID_OF_IT, ")(?:[,/;·|]? ?(?:", SAID_OF_IT, "))*\\s*[)\\]]|\\s[-–—:|·]\\s*(?:", SAID_OF_IT, "))\\s*$");
   const LABEL = /^(?:film|movie|spielfilm|fernsehfilm|kurzfilm|short film|dokumentarfilm|dokumentation|doku|documentary|documentaire|documental|documentario|documentário|dokumentär|court métrage|cortometraje|cortometraggio|фильм|фільм)\s?[:|–-]\s+(?=\S)/iu;
   // A film's title without what is said of this edition or recording of it.
   function bare(title) {
-    const cut = title.replace(BEHIND, "").replace(LABEL, "");
+    const cut = (FILM.test(BRACKET.exec(title)?.[1] ?? "") ? title.replace(BRACKET, "") : title).replace(BEHIND, "").replace(LABEL, "");
     return cut === title || !cut ? title : bare(cut);
   }
 
@@ -218,7 +220,7 @@
     const found = WHOLE.exec(title);
     if (!found) return false;
     const behind = /^[^|()[\]–—•:"„“]*/.exec(title.slice(found.index + found[0].length))[0].split(/\s-\s/)[0];
-    return trim(title.slice(0, found.index)) === "" || /^\s*(?:by|von|par|di|de|with|mit|avec|con|com|med|z)\s+\p{Lu}/u.test(behind) || clean(behind).split(" ").every((word) => isSaid(word));
+    return trim(title.slice(0, found.index)) === "" || withYear(title.slice(0, found.index)) !== null || /^\s*(?:by|von|par|di|de|with|mit|avec|con|com|med|z)\s+\p{Lu}/u.test(behind) || clean(behind).split(" ").every((word) => isSaid(word));
   }
   const isSaid = (word) => isAround(word) || BEHIND_WHOLE.test(word);
 
@@ -228,7 +230,7 @@
     return words.length <= 2 && words.every((word) => /^\p{Lu}/u.test(word));
   }
 
-  const AROUND = new Set(("watch stream streamen streaming voir regarder ver assistir guarda guardare oglądaj izle смотреть фильм see play online free gratis kostenlos full movie film filme films "
+  const AROUND = new Set((of("watch").join(" ") + " player wiedergabe lecteur lecture reproductor riproduttore speler spelare afspiller avspiller odtwarzacz přehrávač lejátszó oynatıcı плеер плейер програвач مشغل 播放 再生 재생 playing video videos home startseite start accueil inicio watch stream streamen streaming voir regarder ver assistir guarda guardare oglądaj izle смотреть фильм see play online free gratis kostenlos full movie film filme films "
     + "complet completo completa hd vf vostfr en in at on auf bei jetzt hier now here ansehen anschauen schauen legal").split(" "));
   const isAround = (text) => text.toLowerCase().split(/[^\p{L}\d]+/u).every((word) => !word || AROUND.has(word));
   // The heading, where a title is the heading and words around it ("Watch … online").
@@ -253,74 +255,60 @@
   // What is said behind a name: that it is a short film, and whose.
   const ENDING = /[,:]?\s*(?:an?\s+)?(?:award[- ]winning\s+)?(?:(?:animated |student |\p{L}+\s+)?short(?: film)?(?=$|\s+(?:by|von)|\s*[|([–-])|kurzfilm|court[- ]métrage|cortometrajes?|cortometraggio|curta[- ]metragem|full documentary|documentary|film(?=\s+(?:by|von)\s))(?:\s+(?:by|von|de|di|par)\s.*)?$/iu;
 
-  // `loose` are words of scripts without spaces.
-  const words = (list, loose = "(?!)") => new RegExp(`(?<![\\p{L}\\d])(?:${list.join("|")})(?![\\p{L}\\d])|${loose}`, "iu");
   // Beside a film, never the film: also on a page that is about one.
-  const EXTRA = words([
-    "trailer\\d*", "trailers", "teaser", "teasers", "previews?", "vorschau", "bande[- ]annonce", "tráiler", "avance",
-    "first look", "sneak peek", "clips?", "featurette", "making[- ]?of", "behind the scenes",
-    "hinter den kulissen", "coulisses", "outtakes?", "bloopers?", "deleted scenes?", "bonus\\w*", "extras?",
-    "special features?", "interviews?", "promo", "ausschnitt", "extrait", "szene", "scène", "escena", "recap",
-    "(?:the )?first \\w+ minutes", "(?:die )?ersten \\w+ minuten", "premières minutes", "primi minuti", "primeros minutos",
-    "трейлер\\p{L}*", "тизер", "fragman", "zwiastun", "előzetes", "upoutávka", "ukázka", "anteprima", "extracto", "estratto", "fragment", "fragmento", "urywek",
-    "entrevistas?", "intervista", "entretien", "intervju", "wywiad", "rozhovor", "интервью", "hinter der kamera", "dietro le quinte", "detrás de (?:las )?cámaras", "за кадром",
-    "bakom kulisserna", "bag kulisserne", "bak kulissene", "kulissien takana", "za kulisami", "zákulisí", "kulisszák mögött", "kamera arkası", "закулись\\p{L}*", "παρασκήνια", "bastidores", "culise", "מאחורי הקלעים", "كواليس", "hậu trường",
-    "haastattelu", "interjú\\p{L}*", "röportaj\\p{L}*", "συνέντευξη", "ראיון", "مقابلة", "حوار مع", "інтерв.ю", "interviu\\p{L}*", "interviul", "phỏng vấn", "tréler", "trailern", "traileren", "traileri", "трейлър", "τρέιλερ", "טריילר", "إعلان", "ukážka", "részlet", "ennakko", "förhandsvisning",
-    "rencontres? avec", "encuentro con", "incontro con", "meet the \\w+", "gespräch mit", "im gespräch", "filmgespräch", "conversation with", "q ?(?:&|and|und) ?a", "gag reel", "escenas eliminadas", "scene eliminate", "geschnittene szenen", "audiokommentar",
-  ], "予告|预告|預告|예고편|티저|メイキング|花絮|片段|インタビュー|采访|인터뷰");
+  const EXTRA = oneOf([
+    ...of("extra"),
+    "previews?", "first look", "sneak peek", "clips?", "featurette", "making[- ]?of", "outtakes?", "bloopers?", "bonus\\w*", "extras?", "special features?", "promo",
+    "szene", "scène", "escena", "recap", "(?:the )?first \\w+ minutes", "(?:die )?ersten \\w+ minuten", "primeros minutos", "hinter der kamera", "tréler", "trailern", "traileren",
+    "encuentro con", "meet the \\w+", "gespräch mit", "filmgespräch", "conversation with", "q ?(?:&|and|und) ?a", "gag reel", "audiokommentar",
+  ]);
   // What is called like a film and is none; only asked where nothing but words tells.
-  const OTHER = words([
-    "scenes?", "szenen", "reviews?", "kritik", "rezension", "critique", "reseña", "recensione", "explained",
-    "erklärt", "expliquée?", "explicad[ao]", "analysis", "analyse", "análisis", "breakdown", "ending", "endings",
-    "theory", "theories", "reacts?", "reaction", "reaktion", "reacción", "commentary", "podcast\\w*", "rewatch",
-    "lecture", "lectures", "vorlesung\\w*", "cours", "course", "kurs", "lesson", "lektion", "tutorial", "webinar",
-    "keynote", "talk", "talks", "talkshow", "vortrag", "panel", "conference", "konferenz", "conférence", "conferencia",
-    "seminar", "workshop", "symposium", "meeting", "concerts?", "konzerte?", "concierto", "concerto", "symphony",
-    "sinfonie", "symphonie", "philharmoni\\w+", "orchest\\w+", "oper", "opera", "opéra", "festival", "live",
-    "livestream", "live-?tv", "direct", "music video", "official video", "official audio", "musikvideo", "clip officiel",
-    "lyrics?", "soundtrack", "score", "songs?", "album", "playlist", "remix", "karaoke", "gameplay", "let'?s play",
-    "walkthrough", "playthrough", "longplay", "cutscenes?", "speedrun", "game", "games", "vlog", "unboxing", "haul",
-    "news", "nachrichten", "tagesschau", "tagesthemen", "heute journal", "journal", "actualités", "noticias",
-    "sportschau", "sports?", "match", "highlights", "bundesliga", "workout", "yoga", "training", "sermon",
-    "gottesdienst", "predigt", "asmr", "top \\d+", "ranking", "ranked", "\\p{L}*essay", "moments", "best of", "how to", "why", "every", "everything",
-    "how", "warum", "wie", "pourquoi", "comment", "things", "facts", "holidays?", "urlaub", "ferien", "vacation", "wedding",
-    "hochzeit", "birthday", "geburtstag", "our trip", "my", "unser", "webcam", "cctv", "camera", "dashcam", "pressekonferenz",
-    "press conference", "vs\\.?", "playing", "plays", "parliament", "bundestag", "debate", "debatte", "quiz", "show", "magazin", "audiobook",
-    "hörbuch", "hörspiel", "audiobuch", "livre audio", "relaxing", "ambience", "sleep", "fireplace", "sounds",
-    "\\p{L}*sitzung", "versammlung", "council", "hearing", "mitschnitt", "aufzeichnung", "theaterstück", "ballett?", "full match", "rennen", "grand prix",
-    "unterricht", "schulung", "lernen", "learn", "learning", "zeitraffer", "time-?lapse", "masterclass", "andacht", "messe", "worship", "\\p{L}*tipps?", "lesung", "dj set", "mixtape", "q ?& ?a", "screencast", "demo",
-    "концерт\\p{L}*", "лекци\\p{L}*", "новости", "матч", "обзор", "реакция", "прохождение", "урок", "подкаст", "стрим", "разбор", "wykład", "koncert\\p{L}*", "recenzja", "mecz", "wiadomości",
-    "přednáška", "zprávy", "zápas", "előadás", "híradó", "konser", "ders", "haber\\p{L}*", "maç", "telejournal", "telegiornale", "notiziario", "tg\\d", "telediario", "informativo", "partita", "partido",
-    "föreläsning", "nyheter", "gudstjänst", "foredrag", "nyheder", "uutiset", "hoorcollege", "journaal", "lezione", "clase", "aula", "palestra", "conferenza", "spettacolo", "misa", "missa", "messa", "culto",
-    "log ?in", "sign ?in", "anmelden", "404", "not found", "suche", "search", "recherche",
-  ], "公开课|课程|教程|网课|講座|授業|강좌|コンサート|ライブ|ニュース|講義|実況|解説|レビュー|讲座|音乐会|新闻|解说|直播|콘서트|뉴스|강의|리뷰|실황|생방송");
-  const WHOLE = words([
+  const OTHER = oneOf([
+    ...of("staged"),
+    "scenes?", "szenen", "reviews?", "kritik", "rezension", "critique", "reseña", "recensione", "explained", "erklärt", "expliquée?", "explicad[ao]", "analysis", "analyse",
+    "análisis", "breakdown", "ending", "endings", "theory", "theories", "reacts?", "reaction", "reaktion", "reacción", "commentary", "podcast\\w*", "rewatch", "lectures",
+    "vorlesung\\w*", "cours", "lesson", "lektion", "tutorial", "webinar", "keynote", "talk", "talks", "talkshow", "panel", "conference", "konferenz", "seminar", "symposium",
+    "meeting", "konzerte?", "symphony", "sinfonie", "symphonie", "philharmoni\\w+", "orchest\\w+", "festival", "live", "livestream", "live-?tv", "direct", "music video",
+    "official video", "official audio", "musikvideo", "clip officiel", "lyrics?", "soundtrack", "score", "songs?", "album", "playlist", "remix", "karaoke", "gameplay",
+    "let'?s play", "walkthrough", "playthrough", "longplay", "cutscenes?", "speedrun", "game", "games", "vlog", "unboxing", "haul", "tagesschau", "tagesthemen", "heute journal",
+    "journal", "sportschau", "sports?", "match", "highlights", "bundesliga", "workout", "yoga", "training", "sermon", "predigt", "asmr", "top \\d+", "ranking", "ranked",
+    "\\p{L}*essay", "moments", "best of", "how to", "why", "every", "everything", "how", "warum", "wie", "pourquoi", "comment", "things", "facts", "holidays?", "urlaub", "ferien",
+    "vacation", "wedding", "hochzeit", "birthday", "geburtstag", "our trip", "my", "unser", "webcam", "cctv", "camera", "dashcam", "pressekonferenz", "press conference", "vs\\.?",
+    "playing", "plays", "parliament", "bundestag", "debate", "debatte", "quiz", "show", "magazin", "audiobook", "hörbuch", "hörspiel", "audiobuch", "livre audio", "relaxing",
+    "ambience", "sleep", "fireplace", "sounds", "\\p{L}*sitzung", "versammlung", "council", "hearing", "mitschnitt", "aufzeichnung", "theaterstück", "ballett?", "full match",
+    "rennen", "grand prix", "unterricht", "schulung", "lernen", "learn", "learning", "zeitraffer", "time-?lapse", "masterclass", "andacht", "messe", "worship", "\\p{L}*tipps?",
+    "dj set", "mixtape", "q ?& ?a", "screencast", "demo", "реакция", "прохождение", "урок", "подкаст", "стрим", "разбор", "haber\\p{L}*", "telejournal", "tg\\d", "informativo",
+    "spettacolo", "culto", "log ?in", "sign ?in", "anmelden", "404", "not found", "suche", "search", "recherche", "教程", "网课", "授業", "강좌", "ライブ", "実況", "解説", "レビュー", "解说", "直播",
+    "리뷰", "실황", "생방송",
+  ]);
+  const WHOLE = oneOf([
+    ...of("whole"),
     "full (?:\\p{L}+ ){0,2}(?:movie|film|length)", "(?:whole|complete|entire) (?:movie|film)", "ganzer (?:film|spielfilm)", "der ganze film",
-    "(?:kompletter|vollständiger) (?:film|spielfilm)", "film komplett", "film complet", "película completa",
-    "pelicula completa", "film completo", "filme completo", "spielfilm", "полный фильм", "cały film", "hele film(?:en)?",
-    "full film", "teljes film", "celý film", "hela filmen", "koko elokuva", "повний фільм", "ολόκληρη ταινία", "film întreg", "فيلم كامل", "full [iİ]zle", "tek parça",
-    "die ganze doku", "ganze doku", "full documentary", "documentaire complet", "documental completo", "feature film", "in voller länge",
-  ], "本編フル|完整版|전체 ?영화|풀영화");
-  const FILM = words([
-    "film", "films", "filme", "filmen", "spielfilm\\w*", "fernsehfilm\\w*", "kinofilm\\w*", "movies?", "kino", "cin[eé]ma", "cine",
-    "pel[ií]culas?", "doku\\w*", "documentar\\w+", "documentaire\\w*", "documental", "kurzfilm\\w*", "courts?[- ]m[eé]trages?",
-    "short film", "cortometraje", "фильм\\p{L}*", "фільм\\p{L}*", "\\p{L}*film", "ταινία", "elokuva\\p{L}*", "filmi", "فيلم", "סרט", "फिल्म", "फ़िल्म", "phim", "dokument\\p{L}*", "feature", "filmmittwoch", "kvikmynd", "filmas", "filmovi", "филм",
-  ], "映画|邦画|洋画|电影|電影|영화|ภาพยนตร์");
+    "(?:kompletter|vollständiger) (?:film|spielfilm)", "spielfilm", "hele film(?:en)?", "full [iİ]zle", "die ganze doku", "ganze doku", "full documentary", "documentaire complet",
+    "documental completo",
+  ]);
+  const FILM = oneOf([
+    ...of("film"), ...of("short"),
+    "kino", "cin[eé]ma", "cine", "courts?[- ]m[eé]trages?", "\\p{L}*film", "filmmittwoch",
+  ]);
   // What is no film although the page calls it one.
-  const PERFORMED = words([
+  const PERFORMED = oneOf([
     "konzerte?", "concerts?", "concierto", "philharmoni\\w+", "live (?:at|in|from|aus)", "gameplay", "let'?s play", "podcast",
     "lecture", "vorlesung", "webinar", "music video", "musikvideo", "in concert", "en concert", "en concierto", "in concerto", "unplugged", "(?:world|farewell|stadium|reunion|live) tour", "live(?=:|$)",
     "full match", "match replay", "matchday", "spieltag", "highlights", "uefa", "champions league", "premier league", "bundesliga", "la ?liga", "nfl", "nba", "nhl", "mlb", "wwe", "ufc", "grand prix", "world cup", "weltmeisterschaft", "calcio", "fútbol", "fußball",
     "wedding films?", "hochzeitsfilme?", "cinematics", "cutscenes", "game movie", "imagefilm", "markenfilm", "werbefilm", "firmenfilm", "imagevideo", "brand film", "commercial",
   ]);
   // Said of a film by somebody who talks about it, also where the title itself is known.
-  const ABOUT_ONE = words([
+  const ABOUT_ONE = oneOf([
     "explained", "erklärt", "expliquée?", "reacts?", "reaction", "reaktion", "reviews?", "kritik", "analysis", "analyse", "commentary", "cutscenes?",
     "walkthrough", "ranking", "ranked", "top \\d+", "recap", "audiobook", "hörbuch", "hörspiel", "rewatch", "\\p{L}*essay", "retrospective", "let'?s play", "gameplay", "podcast\\w*",
     "keynote", "webinar", "vorlesung\\w*", "lectures?", "lektion", "lesson", "gottesdienst", "predigt", "sermon", "\\p{L}*sitzung", "pressekonferenz",
     "press conference", "tutorial", "livestream", "full match", "vlog", "zeitraffer", "time-?lapse", "webcam", "unboxing", "meeting",
   ]);
-  const SHORT = words(["kurzfilm\\w*", "court[- ]métrages?", "courts[- ]métrages", "short films?", "(?:animated|documentary|student|live[- ]action) shorts?", "cortometrajes?", "cortometraggi\\w*", "curtas?[- ]metragens?", "curta[- ]metragem", "kortfilm\\w*", "korte film", "короткометражн\\p{L}+", "短編映画", "短片", "단편영화"]);
+  const SHORT = oneOf([
+    ...of("short"),
+    "(?:animated|documentary|student|live[- ]action) shorts?",
+  ]);
 
   (globalThis.epicrec ??= {}).text = {
     numbers, lineNumbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, ENDING,
