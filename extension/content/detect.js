@@ -2,7 +2,7 @@
 // Detect: from the facts of a page to what it is about, and from what was played to what was seen.
 // Pure: it knows no page, no clock and no network.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, isWhole, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, agreed, isWhole, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
     globalThis.epicrec.text;
   const { of, oneOf } = globalThis.epicrec.words;
   const HALF = 0.5;
@@ -22,7 +22,7 @@
     if (isNoWork(facts, data)) return null;
     for (const [layer, rank] of [[openGraph, 2], [written, 1]]) {
       const found = layer(facts, data);
-      if (found) return finished(found, rank);
+      if (found) return finished({ ...found, title: agreed(found.title, facts, data) }, rank);
     }
     return null;
   }
@@ -194,12 +194,14 @@
     const halves = someNumbers(texts);
     const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts)) ?? (halves.season !== null && halves.number !== null ? halves : null);
     const other = OTHER_SITE.test(hostname), { called, filmed, credited, linked, placed } = signsOf(facts);
-    const one = both ?? ((SERIAL.test(hostname + pathname + facts.title) || /第\s*\d+\s*[集话話]|\d+\s*[화회]/u.test([facts.title, ...facts.h1, ...facts.h2].join(" | ")) || (called && facts.h2.some((one) => beforeNumbers(one) === ""))) && !other ? oneNumber([facts.title, ...facts.h1, ...facts.h2]) : null);
+    const alone = oneNumber([facts.title, ...facts.h1, ...facts.h2]);
+    const one = both ?? ((SERIAL.test(hostname + pathname + facts.title) || /第\s*\d+\s*[集话話]|\d+\s*[화회]/u.test([facts.title, ...facts.h1, ...facts.h2].join(" | ")) || called || filmed || credited) && !other ? alone : null);
     if (one) {
       if (OTHER.test(spoken)) return null;
       const series = data.video?.series || seriesIn(facts, one.after ?? "");
       return series ? { title: series, kind: "episode", season: one.season, number: one.number, least: both ? 240 : 900 } : null;
     }
+    if (alone) return null; // a part of something
     const page = withoutSite(facts.title, facts);
     const site = [...facts.names, hostname.replace(/^www\./, "").split(".")[0]].map(plain);
     const heading = facts.h1.find((one) => !site.includes(plain(one))) ?? (site.includes(plain(page)) ? facts.h2[0] : undefined);

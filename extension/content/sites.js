@@ -55,6 +55,8 @@
   // Sentences of somebody who speaks about films.
   const ABOUT_IT = /^(?:how|why|every|top \d+|(?:i|we) (?:watched|saw|ranked|tried|played|made)|the making|making|warum|wie|pourquoi|comment|por qué|cómo|perché|как|почему)(?![\p{L}:,])/iu;
   const APART = /^(?:فيلم|映画|película|pelicula|фильм)\s*(\S.*?)\s*(?:كامل|本編|completa|полностью)(?!\p{L})(.*)$/iu;
+  // "Name 14. Bölüm": such words are said of series alone, where "episode" may be anybody's.
+  const PART = /^(.*?)[\s:|–-]*(?:(?<!\p{L})(?:\d{1,3}\.?\s?(?:bölüm|серия|серія)|(?:серия|серія|tập)\s\d{1,3})(?!\p{L})|第\s?\d{1,3}\s?集)/iu;
   function youtube(facts, { heading, channel, rows, badges }, data) {
     if (!/^\/(?:watch|embed)/.test(path(facts))) return null;
     const shown = clean(heading[0] ?? facts.title.replace(/ - YouTube$/, "")), quote = /^([^«"„“]*\p{L}[^«"„“]*)[«"„“](.{2,60}?)[»"”“](.*)$/u.exec(shown);
@@ -95,6 +97,8 @@
       const sure = WHOLE_EPISODE.test(title) || /shows/i.test(genre) || (/^[ST]\d+\s?[:·x]?\s?E\d+(?:$|\s*[-–|:·])/i.test(title.slice(series?.length ?? 0).replace(/^[\s|:·–-]+/, "")) && !/[?!]/.test(title) && !OTHER.test(channel[0] ?? "")) || (series && plain(channel[0] ?? "") && (plain(series).includes(plain(channel[0])) || plain(channel[0]).includes(plain(series))));
       return series && sure ? episode(series, [title], { least: 1200 }) : null;
     }
+    const part = PART.exec(title);
+    if (part && trim(part[1])) return episode(trim(part[1]), [title], { least: 1200 });
     if (said && !counted && isQuiet(said.rest) && /film|movie/i.test(genre + badges.join(" ")) && said.title.split(" ").length <= 6 && !/:\s/.test(said.title)) {
       return film(said.title, { year: said.year, least: 3600 });
     }

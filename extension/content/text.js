@@ -29,7 +29,7 @@
   const LINE = made("^\\p{L}{1,12}\\.?\\s?(?<s>\\d{1,2})\\s*[:,.·|/、–-]?\\s*(?!week|day|night|part|teil|woche|tag|heat|round|show)\\p{L}{1,12}\\.?\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])");
   const ONE = [
     made("(?<![\\p{L}\\d])(?:", EPISODE, "\\s*|[EÉ])(?<e>\\d{1,4})(?![\\p{L}\\d])"),
-    made("(?<!\\d)(?<e>\\d{1,4})\\.\\s*", EPISODE),
+    made("(?<!\\d)(?<e>\\d{1,4})\\.\\s*(?:", EPISODE, "|del(?!\\p{L}))"),
     made("第\\s*(?<e>\\d{1,4})\\s*[话話回集]"),
     made("(?<![\\p{L}\\d])제?\\s*(?<e>\\d{1,4})\\s*[화회话話](?!\\p{L})"),
     made("\\((?<e>\\d{1,4})/\\d{1,4}\\)"),
@@ -207,8 +207,12 @@
   const BRACKET = /\s*[([（]([^()[\]（）]*)[)\]）]$/;
   const BEHIND = made("\\s*(?:[([]\\s*(?:", SAID_OF_IT, ")(?:[,/;·|]? ?(?:", SAID_OF_IT, "))*\\s*[)\\]]|\\s[-–—:|·]\\s*(?:", SAID_OF_IT, "))\\s*$");
   const LABEL = /^(?:film|movie|spielfilm|fernsehfilm|kurzfilm|short film|dokumentarfilm|dokumentation|doku|documentary|documentaire|documental|documentario|documentário|dokumentär|court métrage|cortometraje|cortometraggio|фильм|фільм)\s?[:|–-]\s+(?=\S)/iu;
+  // "The film Name", where letters have no cases that would tell a name from a word.
+  const CALLED_FILM = new RegExp(`^((?:${[...of("film"), ...of("short")].filter((word) => /^[^\\p{Lu}\\p{Ll}]+$/u.test(word.replaceAll("\\p{L}", ""))).join("|")}))\\s+(\\S.*)$`, "u");
   // A film's title without what is said of this edition or recording of it.
   function bare(title) {
+    const said = CALLED_FILM.exec(title);
+    if (said && said[2].length > 1) return bare(said[2]);
     const cut = (FILM.test(BRACKET.exec(title)?.[1] ?? "") ? title.replace(BRACKET, "") : title).replace(BEHIND, "").replace(LABEL, "");
     return cut === title || !cut ? title : bare(cut);
   }
@@ -232,7 +236,7 @@
 
   const AROUND = new Set((of("watch").join(" ") + " player wiedergabe lecteur lecture reproductor riproduttore speler spelare afspiller avspiller odtwarzacz přehrávač lejátszó oynatıcı плеер плейер програвач مشغل 播放 再生 재생 playing video videos home startseite start accueil inicio watch stream streamen streaming voir regarder ver assistir guarda guardare oglądaj izle смотреть фильм see play online free gratis kostenlos full movie film filme films "
     + "complet completo completa hd vf vostfr en in at on auf bei jetzt hier now here ansehen anschauen schauen legal").split(" "));
-  const isAround = (text) => text.toLowerCase().split(/[^\p{L}\d]+/u).every((word) => !word || AROUND.has(word));
+  const isAround = (text) => text.toLowerCase().split(/[^\p{L}\p{M}\d]+/u).every((word) => !word || AROUND.has(word));
   // The heading, where a title is the heading and words around it ("Watch … online").
   function headed(title, facts) {
     for (const head of [...facts.h1, ...facts.h2]) {
@@ -250,6 +254,21 @@
     const held = (name) => name.length > 1 && !isSiteName(name, facts) && new RegExp(`(?<![\\p{L}\\d])${name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}(?![\\p{L}\\d])`, "iu").test(said);
     const inside = [facts.h1[0], data.video?.name].map((one) => withYear(one ?? "")?.title ?? one ?? "").find(held);
     return inside ?? headed(said, facts);
+  }
+
+  // Of a name with words around it that say nothing of its own ("Watch … online", "the film …") what another text of the page
+  // or its address gives as the name.
+  function agreed(name, facts, data) {
+    const slugs = pathOf(facts.address).split("/").map((part) => part.replace(/\.\w{2,5}$/, "").replace(/^\d{4,}[-_]|[-_](?:[a-z]?\d{4,}|[\da-f]{8,})$/gi, ""));
+    const given = new Set([...facts.h1, ...facts.h2, ...[facts.title, clean(facts.og.title)].flatMap((one) => [withoutSite(one, facts), ...one.split(/\s[-–—|•·:]\s|[|(（]/)]), data.video?.name ?? "", ...slugs].map(plain));
+    const words = name.split(" "), isNoise = (one) => (!/^\d{1,3}$/.test(one) && isSaid(one.replaceAll(/[^\p{L}\p{M}\d]/gu, "").toLowerCase())) || FILM.test(one);
+    for (let less = 1; less < words.length; less += 1) {
+      for (let begin = 0; begin <= less; begin += 1) {
+        const end = words.length - (less - begin);
+        if ([...words.slice(0, begin), ...words.slice(end)].every(isNoise) && given.has(plain(words.slice(begin, end).join(" ")))) return trim(words.slice(begin, end).join(" "));
+      }
+    }
+    return name;
   }
 
   // What is said behind a name: that it is a short film, and whose.
@@ -311,7 +330,7 @@
   ]);
 
   (globalThis.epicrec ??= {}).text = {
-    numbers, lineNumbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, ENDING,
+    numbers, lineNumbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, agreed, ENDING,
     isWhole, isQuiet, isAround, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT,
   };
 })();
