@@ -2,7 +2,7 @@
 // Detect: from the facts of a page to what it is about, and from what was played to what was seen.
 // Pure: it knows no page, no clock and no network.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, agreed, isWhole, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, agreed, isWhole, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT, CREDIT, GENRE } =
     globalThis.epicrec.text;
   const { of, oneOf } = globalThis.epicrec.words;
   const HALF = 0.5;
@@ -29,7 +29,10 @@
 
   // Whether words say that what is shown is something beside a film, or performed, or played for points.
   function isNoWork(facts, data) {
-    const spoken = [facts.title, ...facts.h1, clean(facts.og.title), data.video?.name ?? "", address(facts), ...facts.above].join(" | ");
+    const texts = [facts.title, ...facts.h1, clean(facts.og.title), data.video?.name ?? "", address(facts), ...facts.above];
+    // a film may be called by any word, where its page gives it a year and calls it a film
+    const named = /movie/.test(facts.og.type ?? "") && facts.h1[0] && saidYear(facts, facts.h1[0]) ? facts.h1[0].toLowerCase() : null;
+    const spoken = texts.map((one) => (named ? one.toLowerCase().replaceAll(named, " ") : one)).join(" | ");
     const near = unnamed([...under(facts), ...labels(facts)], facts).join(" | "), site = [...facts.names, facts.title.replace(withoutSite(facts.title, facts), "")].join(" | ");
     // words before a name in quotation marks speak about it
     if ([...facts.h1, clean(facts.og.title)].some((one) => /\p{L}\s*[„“"«].+[”“"»]/u.test(one)) || beside(facts).some((one) => /^\S+\s*[·•|,–-]\s*\d/u.test(one) && EXTRA.test(one))) return true;
@@ -143,14 +146,6 @@
     return series ? { title: series, kind: "episode", ...told, length, least: 180 } : null;
   }
 
-  const CREDIT = oneOf([
-    ...of("director"),
-    "(?:dir|rend|yön|red|regi)(?=\\.|:)", "regía", "r:(?= )",
-  ]);
-  const GENRE = oneOf([
-    ...of("genre"),
-    "dram\\p{L}{0,3}", "kom[eé]di\\p{L}*", "animation", "science[- ]fiction", "sci-fi", "film noir", "adventure", "комед\\p{L}+",
-  ]);
   const RATED = /(?<![\p{L}\d])(?:fsk ?\d+|rated (?:g|pg|pg-13|r|nc-17)|pg-13|tv-(?:14|ma|pg|y7))(?![\p{L}\d])/iu;
   // Such a line beside the heading says that this is no film, unless it calls it one.
   const STAGED = oneOf([

@@ -3,7 +3,7 @@
 // `read` makes of their texts what the page is about, null for "nothing here"; undefined leaves the
 // page to what every page is asked.
 (() => {
-  const { clean, trim, numbers, lineNumbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, nearYear, withoutSite, isWhole, isQuiet, isAround, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT } =
+  const { clean, trim, numbers, lineNumbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, nearYear, withoutSite, isWhole, isQuiet, isAround, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT, CREDIT, GENRE: STORY } =
     globalThis.epicrec.text;
   const { of, all, oneOf } = globalThis.epicrec.words;
   const { idsIn } = globalThis.epicrec.schema;
@@ -75,10 +75,13 @@
     }
     if (/music|gaming|news|sport|howto|people|science|pets|autos|travel/i.test(genre)) return null;
     if (ABOUT_IT.test(title)) return null;
-    const short = SHORT.test(title), whole = WHOLE.test(title) ? isWhole(title) : DOCUMENTARY.test(title) || short;
+    const bracket = said ? /[(\[][^()[\]]*\d{4}[^()[\]]*[)\]]/.exec(title)?.[0] ?? "" : ""; // "Name (comedy, directed by somebody, 1973)"
+    const short = SHORT.test(title), whole = WHOLE.test(title) ? isWhole(title) : DOCUMENTARY.test(title) || short || CREDIT.test(bracket) || STORY.test(bracket);
     const named = whole && said ? said.title : "";
     if (OTHER.test(title.replace(WHOLE, " ").replace(named, " ")) || ABOUT_ONE.test(title.replace(WHOLE, " "))) return null;
     const counted = someNumbers([title.replace(WHOLE, " ")]).number !== null; // a part of something, or many of them
+    const part = PART.exec(title);
+    if (part && trim(part[1])) return episode(trim(part[1]), [title], { least: 1200 });
     if (whole) {
       if (counted) return null;
       const bare = title.replace(WHOLE, " | "), dated = withYear(bare);
@@ -97,8 +100,6 @@
       const sure = WHOLE_EPISODE.test(title) || /shows/i.test(genre) || (/^[ST]\d+\s?[:·x]?\s?E\d+(?:$|\s*[-–|:·])/i.test(title.slice(series?.length ?? 0).replace(/^[\s|:·–-]+/, "")) && !/[?!]/.test(title) && !OTHER.test(channel[0] ?? "")) || (series && plain(channel[0] ?? "") && (plain(series).includes(plain(channel[0])) || plain(channel[0]).includes(plain(series))));
       return series && sure ? episode(series, [title], { least: 1200 }) : null;
     }
-    const part = PART.exec(title);
-    if (part && trim(part[1])) return episode(trim(part[1]), [title], { least: 1200 });
     if (said && !counted && isQuiet(said.rest) && /film|movie/i.test(genre + badges.join(" ")) && said.title.split(" ").length <= 6 && !/:\s/.test(said.title)) {
       return film(said.title, { year: said.year, least: 3600 });
     }
@@ -121,7 +122,7 @@
     if (!title || EXTRA.test(title) || EXTRA.test(suffix) || EXTRA.test(above.join(" | ")) || /\/live/.test(where) || NOT_THERE.test(kinds) || DAY.test(title) || ABOUT_ONE.test(title)
       || /\/(?:nachrichten|politik|sport|magazine?|shows|comedy|concert|arte-concert|talk)\//.test(where)) return null;
     const texts = [title, ...facts.h2, ...above, ...lines, page, clean(facts.og.title)];
-    const serial = /(?:^|\| )s[eé]ri/i.test(kinds) || /\/(?:serien|series)\//.test(where) || COUNTED.test(title) || /^(?:tatort|polizeiruf 110)$/i.test(above.at(-1) ?? "");
+    const serial = /episode/.test(facts.og.type ?? "") || /(?:^|\| )s[eé]ri/i.test(kinds) || /\/(?:serien|series)\//.test(where) || COUNTED.test(title) || /^(?:tatort|polizeiruf 110)$/i.test(above.at(-1) ?? "");
     const counted = NUMBERED.exec(title);
     if (texts.some(numbers) || serial || counted || someNumbers([title]).number !== null) {
       const before = (text) => beforeNumbers(text) || (COUNTED.test(text) ? text.split(COUNTED)[0] : "");
@@ -139,7 +140,7 @@
 
   function bbc(facts, { parts }, data) {
     if (data.work || !/\/iplayer\/episode\//.test(path(facts))) return undefined;
-    const page = withoutSite(facts.title, facts), head = facts.h1[0] ?? "";
+    const page = withoutSite(facts.title.replace(/^BBC iPlayer\s[-–|]\s|\s[-–|]\sBBC iPlayer$/i, ""), facts), head = facts.h1[0] ?? "";
     // "Title - Series 1: 2. Name": the heading says where the title ends
     const [title, second = ""] = parts.length ? parts : head && page.startsWith(head) ? [head, trim(page.slice(head.length))]
       : beforeNumbers(page) ? [beforeNumbers(page), trim(page.slice(beforeNumbers(page).length))] : [head || page];

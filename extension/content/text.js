@@ -183,7 +183,7 @@
   }
 
   function isSiteName(part, facts) {
-    const host = plain(new URL(facts.address).hostname.replace(/^www\./, "").split(".").slice(-2)[0]);
+    const host = plain(new URL(facts.address).hostname.replace(/^www\./, "").replace(/(?:\.(?:co|com|org|net|ac|gov))?\.\w+$/, "").split(".").at(-1));
     return isAround(part) || [...facts.names.map(plain), host].some((name) => name && (plain(part) === name || (plain(part).length > 3 && name.includes(plain(part))) || (plain(part).length > 1 && host.startsWith(plain(part))) || (name.length > 3 && plain(part).includes(name) && part.split(" ").length < 4)));
   }
 
@@ -261,7 +261,7 @@
   function agreed(name, facts, data) {
     const slugs = pathOf(facts.address).split("/").map((part) => part.replace(/\.\w{2,5}$/, "").replace(/^\d{4,}[-_]|[-_](?:[a-z]?\d{4,}|[\da-f]{8,})$/gi, ""));
     const given = new Set([...facts.h1, ...facts.h2, ...[facts.title, clean(facts.og.title)].flatMap((one) => [withoutSite(one, facts), ...one.split(/\s[-–—|•·:]\s|[|(（]/)]), data.video?.name ?? "", ...slugs].map(plain));
-    const words = name.split(" "), isNoise = (one) => (!/^\d{1,3}$/.test(one) && isSaid(one.replaceAll(/[^\p{L}\p{M}\d]/gu, "").toLowerCase())) || FILM.test(one);
+    const words = name.split(" "), isNoise = (one) => (!/^\d+$/.test(one) && isSaid(one.replaceAll(/[^\p{L}\p{M}\d]/gu, "").toLowerCase())) || FILM.test(one);
     for (let less = 1; less < words.length; less += 1) {
       for (let begin = 0; begin <= less; begin += 1) {
         const end = words.length - (less - begin);
@@ -310,6 +310,15 @@
     ...of("film"), ...of("short"),
     "kino", "cin[eé]ma", "cine", "courts?[- ]m[eé]trages?", "\\p{L}*film", "filmmittwoch",
   ]);
+  // Who made it, and what sort of story it is.
+  const CREDIT = oneOf([
+    ...of("director"),
+    "(?:dir|rend|yön|red|regi)(?=\\.|:)", "regía", "r:(?= )",
+  ]);
+  const GENRE = oneOf([
+    ...of("genre"),
+    "dram\\p{L}{0,3}", "kom[eé]di\\p{L}*", "animation", "science[- ]fiction", "sci-fi", "film noir", "adventure", "комед\\p{L}+",
+  ]);
   // What is no film although the page calls it one.
   const PERFORMED = oneOf([
     "konzerte?", "concerts?", "concierto", "philharmoni\\w+", "live (?:at|in|from|aus)", "gameplay", "let'?s play", "podcast",
@@ -331,6 +340,6 @@
 
   (globalThis.epicrec ??= {}).text = {
     numbers, lineNumbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, agreed, ENDING,
-    isWhole, isQuiet, isAround, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT,
+    isWhole, isQuiet, isAround, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT, CREDIT, GENRE,
   };
 })();
