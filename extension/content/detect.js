@@ -219,13 +219,13 @@
     const points = 2 * Boolean(sure) + 2 * whole + where + called + filmed + 2 * credited + 2 * linked + (!sure && year !== null) + Boolean(length) + told;
     const old = sure && said.year < 1965 && !/[:|–-]/.test(name);
     // a name and a year alone may be anybody's video: something must speak of films, or of a place where they are played
-    // but of times when nobody put up videos of his own
-    const signs = whole || called || filmed || credited || linked || placed || old;
-    if (points < (other ? 4 : 2) || !signs) return null;
+    // but of times when nobody put up videos of his own; a site's name alone says little, so it must be long
+    const signs = whole || (called && (where || STREAMS.test(hostname))) || filmed || credited || linked || placed || old;
+    if (points < (other ? 4 : 2) || (!signs && !called)) return null;
     return {
       title: trim(name.replace(WHOLE, "").replace(ENDING, "")) || name, year, kind: "film", length,
       // what is said to be so long, by whom and of when, may be short
-      least: isShort(facts) ? 300 : byMaker ? 600 : credited && year !== null && length ? 1200 : points > 2 ? 2400 : sure && !old ? 4800 : 3600,
+      least: !signs ? 4800 : isShort(facts) ? 300 : byMaker ? 600 : credited && year !== null && length ? 1200 : points > 2 ? 2400 : sure && !old ? 4800 : 3600,
     };
   }
 
