@@ -113,7 +113,7 @@
   // A series' name: of all that stands before the numbers, or in a heading without any, what most of the page's texts hold.
   function seriesIn(facts, episode) {
     const lines = beside(facts), at = lines.findIndex((one) => beforeNumbers(one) === "");
-    const heads = [...facts.h1, withoutSite(facts.title, facts), withoutSite(clean(facts.og.title), facts), ...facts.h2];
+    const heads = [...facts.h1, withoutSite(facts.title, facts), withoutSite(clean(facts.og.title), facts), ...under(facts)];
     const after = [...heads, ...lines].map((one) => numbers(one)?.after ?? "");
     const own = new Set([episode, ...after, ...after.map((one) => one.split(BETWEEN)[0])].filter(Boolean).map(plain));
     const name = (one) => trim((withYear(one)?.title ?? one).replace(CALLED, ""));

@@ -1,7 +1,8 @@
 "use strict";
 // Facts: what is read of a document, as plain data. Nothing of it is kept or leaves the tab.
 (() => {
-  const { clean } = globalThis.epicrec.text;
+  const { clean, trim, plain, pathOf, beforeNumbers, isSiteName, FILM, GENRE } = globalThis.epicrec.text;
+  const { of, oneOf } = globalThis.epicrec.words;
   const MOST = 12; // elements of a kind
 
   const texts = (root, selector) => [...root.querySelectorAll(selector)].slice(0, MOST).map((one) => clean(one.textContent)).filter(Boolean);
@@ -46,7 +47,12 @@
     const found = [], walker = page(root).createTreeWalker(root, NodeFilter.SHOW_ELEMENT);
     let taken = null, heads = 0, from = !start;
     for (let at = walker.nextNode(); at && found.length < 16; at = walker.nextNode()) {
-      if (at === start) { from = true; taken = at; continue; }
+      if (at === start) {
+        from = true;
+        taken = behind(at) ? at.parentElement : at;
+        if (behind(at)) found.push(behind(at));
+        continue;
+      }
       if (!from || taken?.contains(at)) continue;
       if (at.matches(ASIDE) || at.hidden) { taken = at; continue; }
       if (HEADS.test(at.tagName)) {
@@ -62,6 +68,18 @@
       else if (said) found.push(said);
     }
     return found;
+  }
+  // The headings there, but for those of other parts of the page.
+  function shown({ root, start }, outside) {
+    const found = [...root.querySelectorAll("h2, h3, h4")].filter((one) => outside(one) && (!start || start.compareDocumentPosition(one) & 4));
+    const end = found.findIndex((one) => RELATED.test(one.textContent));
+    return (end < 0 ? found : found.slice(0, end)).map(headline).filter(Boolean);
+  }
+  // What stands behind an element in the same paragraph.
+  function behind(element) {
+    const rest = [...element.parentElement.childNodes];
+    rest.splice(0, rest.indexOf(element) + 1);
+    return rest.some((one) => one.nodeType === 3 && one.data.trim()) ? clean(rest.map((one) => (one.nodeType === 3 ? one.data : spoken(one))).join(" ")).slice(0, 200) : "";
   }
   const spoken = (node) => [...node.childNodes].map((one) => (one.nodeType === 3 ? one.data : one.nodeName === "BR" ? " · " : spoken(one))).join("");
   const page = (root) => root.ownerDocument ?? root;
@@ -82,17 +100,42 @@
     const whole = heading ? headline(heading) : "", begin = link ? headline(first) : "";
     return link && /\p{L}/u.test(whole.slice(begin.length)) ? { series: begin, own: clean(whole.slice(begin.length)) } : null;
   }
-  const RELATED = /more|mehr|like|similar|related|recommend|auch|also|weitere|ähnlich|interess|aussi|más|tambi|também|altri|simili|meer|också|podobn|похож|関連|おすすめ|next|nächste|suivant|episoden|episodes|folgen|comment|kommentar/i;
+  const RELATED = oneOf(of("beside"));
 
   // What stands above the heading, beside it: often the series, the programme or the genre.
   function above(heading) {
     const found = [];
-    for (let at = heading?.previousElementSibling; at && found.length < 3; at = at.previousElementSibling) {
-      if (at.matches(ASIDE) || at.querySelector("video, iframe") || at.getAttribute("href") === "/" || at.querySelector("[href='/']")) continue;
+    let top = heading;
+    while (top && !top.previousElementSibling && top.parentElement?.matches("div, span, a, header")) top = top.parentElement;
+    for (let at = top?.previousElementSibling; at && found.length < 3; at = at.previousElementSibling) {
+      if (at.matches(ASIDE) || at.children.length > 3 || at.querySelector("video, iframe, button, input") || at.getAttribute("href") === "/" || at.querySelector("[href='/']")) continue;
       const said = clean(at.textContent);
       if (said && said.length < 100) found.unshift(said);
     }
     return found;
+  }
+
+  const PIECES = /\s+[-–—|•·»:]\s+|\s*[|(（]|:\s|\s(?=(?:19|20)\d\d$)/;
+  // Where there is no first heading: the text of its own that is a piece of the page's title, the first and longest one.
+  function titled(page, titles, known) {
+    const runs = (pieces) => pieces.flatMap((_, begin) => pieces.slice(begin).map((_, more) => pieces.slice(begin, pieces.length - more).map(plain).join("")));
+    const pieces = titles.flatMap((one) => [...runs(one.split(PIECES)), plain(beforeNumbers(one) ?? "")]);
+    const isName = (said) => said.length > 1 && said.length < 120 && pieces.includes(plain(said)) && !/^\d{1,2}$/.test(said)
+      && !isSiteName(said, known) && trim(said.replace(FILM, "").replace(GENRE, "")) !== "";
+    const slug = plain(pathOf(known.address).split("/").filter(Boolean).findLast((part) => /[-_]\p{L}/u.test(part)) ?? "");
+    const at = (one) => (slug.includes(plain(headline(one))) ? -1 : pieces.indexOf(plain(headline(one)))); // what the address says, too, comes first
+    return [...page.querySelectorAll("h2, h3, h4, h5, h6, p, div, span, strong, b, em, a, li, dd, td")]
+      .filter((one) => !one.closest(ASIDE) && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) && isName(headline(one)))
+      .sort((a, b) => at(a) - at(b))[0];
+  }
+
+  // What stands around a page's player: the first element around it that says something, or all that comes behind it.
+  function aroundPlayer(page) {
+    let player = everywhere(page, "video")[0] ?? page.querySelector("iframe");
+    while (player && player.getRootNode() !== page) player = player.getRootNode().host;
+    let box = player;
+    while (box && box !== page.body && !lines(box).length && !box.querySelector("h2, h3, h4")) box = box.parentElement;
+    return box && box !== page.body ? { root: box, start: null } : { root: page.body ?? page, start: player };
   }
 
   function read(page, address) {
@@ -105,21 +148,25 @@
     const site = globalThis.epicrec.sites.find(({ host }) => host.test(new URL(address).hostname));
     // the header of a part is not the site's
     const outside = (element) => !element.closest("header:not(article header, main header, section header), nav, aside, footer, [role=navigation]");
-    const heading = [...page.querySelectorAll("h1")].find(outside), both = linked(heading);
+    const names = [og.site_name, named["application-name"], ...texts(page, ".logo, .site-title, a[href='/']").filter((one) => one.length < 40)].map(clean).filter(Boolean);
+    const titles = [page.title, og.title].map(clean);
+    const heading = [...page.querySelectorAll("h1")].find(outside) ?? (everywhere(page, "h1").length ? undefined : titled(page, titles, { names, address }));
+    const both = linked(heading);
     const heads = (level) => everywhere(page, level).filter(outside).slice(0, MOST).map((one) => (both && one === heading ? both.own : headline(one))).filter(Boolean);
-    const h1 = heads("h1"), h2 = heads("h2");
+    const h1 = heading && !heading.matches("h1") ? [headline(heading)] : heads("h1"), h2 = heads("h2");
+    const around = heading ? { root: page.body ?? page, start: heading } : aroundPlayer(page);
     // a heading of another part of the page, where the first heading and the player are not
     const apart = (one) => { const part = partOf(one); return heading && !part.contains(heading) && !part.querySelector("video"); };
     return {
       address, title: clean(page.title).slice(0, 300), og,
-      names: [og.site_name, named["application-name"], ...texts(page, ".logo, .site-title, a[href='/']").filter((one) => one.length < 40)].map(clean).filter(Boolean),
+      names,
       jsonld: [...page.querySelectorAll("script[type='application/ld+json']")].slice(0, MOST).map((one) => one.textContent.slice(0, 200_000)),
       microdata: microdata(page),
-      h1, h2: (h1.length || h2.length ? h2 : heads("h3")).slice(0, 3),
+      h1, h2: (heading?.matches("h1") || everywhere(page, "h1").length ? h2 : shown(around, outside)).slice(0, 3),
       parts: everywhere(page, "h2").filter(apart).map(headline),
       pictures: [...page.querySelectorAll("img[alt]")].filter((one) => /title|logo-title|treatment/i.test(one.className + (one.dataset.testid ?? ""))).slice(0, 3).map((one) => clean(one.alt)),
       links: [...new Set([...page.querySelectorAll("a[href*='imdb.com/title/tt'], a[href*='themoviedb.org/movie/'], a[href*='letterboxd.com/film/']")].filter(outside).map((one) => one.href))].slice(0, MOST),
-      about: clean(named.description ?? og.description).slice(0, 300), above: [...above(heading), ...(both ? [both.series] : [])], small: lines(page.body ?? page, heading),
+      about: clean(named.description ?? og.description).slice(0, 300), above: [...above(heading), ...(both ? [both.series] : [])], small: lines(around.root, around.start),
       marks: site ? Object.fromEntries(Object.entries(site.marks).map(([name, selector]) => [name, marked(page, selector)])) : null,
     };
   }

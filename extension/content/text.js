@@ -209,8 +209,12 @@
   const LABEL = /^(?:film|movie|spielfilm|fernsehfilm|kurzfilm|short film|dokumentarfilm|dokumentation|doku|documentary|documentaire|documental|documentario|documentário|dokumentär|court métrage|cortometraje|cortometraggio|фильм|фільм)\s?[:|–-]\s+(?=\S)/iu;
   // "The film Name", where letters have no cases that would tell a name from a word.
   const CALLED_FILM = new RegExp(`^((?:${[...of("film"), ...of("short")].filter((word) => /^[^\\p{Lu}\\p{Ll}]+$/u.test(word.replaceAll("\\p{L}", ""))).join("|")}))\\s+(\\S.*)$`, "u");
+  // "Watch Name", "Name online": verbs no film begins with, and what stands behind a name in small letters.
+  const WATCHED = /^(?:(?:[Rr]egarder|[Aa]ssist(?:ir|a)|[Oo]glądaj|[Gg]uarda|[Сс]мотреть|[Дд]ивитися|[Ss]ledujte|[Nn]onton|[Xx]em|[Gg]ledaj)\s+(\p{Lu}.*)|(\p{Lu}.*?\S)(?:\s+(?:(?:im |en )?stream(?:ing|en)?|online|gratis|kostenlos|ansehen|anschauen|en ligne|en vod|en VOD|izle|смотреть|онлайн|бесплатно|дивитися))+)$/u;
   // A film's title without what is said of this edition or recording of it.
   function bare(title) {
+    const found = WATCHED.exec(title);
+    if (found) return bare(found[1] ?? found[2]);
     const said = CALLED_FILM.exec(title);
     if (said && said[2].length > 1) return bare(said[2]);
     const cut = (FILM.test(BRACKET.exec(title)?.[1] ?? "") ? title.replace(BRACKET, "") : title).replace(BEHIND, "").replace(LABEL, "");
