@@ -106,14 +106,14 @@
     return null;
   }
 
-  const address = (facts) => pathOf(facts.address).replaceAll(/[-_/]/g, " ");
+  const address = (facts) => pathOf(facts.address).replace(facts.french ? /\blecture\b/ : "", "").replaceAll(/[-_/]/g, " ");
 
   const BETWEEN = /:\s|\s[-–—|]\s/;
   const CALLED = /^(?:watch|stream|serie[ns]?|série|сериал|дорама|dizi|assistir|ver|regarder|guarda|oglądaj)\s+(?=\p{Lu})/iu;
   // A series' name: of all that stands before the numbers, or in a heading without any, what most of the page's texts hold.
   function seriesIn(facts, episode) {
     const lines = beside(facts), at = lines.findIndex((one) => beforeNumbers(one) === "");
-    const heads = [...facts.h1, withoutSite(facts.title, facts), withoutSite(clean(facts.og.title), facts), ...under(facts)];
+    const heads = [...(facts.h1.length ? facts.h1 : under(facts)), withoutSite(facts.title, facts), withoutSite(clean(facts.og.title), facts), ...under(facts)];
     const after = [...heads, ...lines].map((one) => numbers(one)?.after ?? "");
     const own = new Set([episode, ...after, ...after.map((one) => one.split(BETWEEN)[0])].filter(Boolean).map(plain));
     const name = (one) => trim((withYear(one)?.title ?? one).replace(CALLED, ""));
@@ -203,11 +203,11 @@
     const slug = /([a-z\d]+(?:-[a-z\d]+)*)-((?:19|20)\d\d)\/?$/.exec(pathname);
     const nameless = !heading && !data.video?.name && !facts.pictures[0] && !facts.h2.length && isSiteName(page, facts);
     // a player without any heading: the name, and below it the year and the length
-    const [first = "", second = ""] = nameless ? facts.small : [], shown = isMade(second) || nearYear({ above: [], small: [second] }) ? first : "";
-    const title = nameless && shown ? shown : nameless && slug ? `${slug[1].replaceAll("-", " ")} (${slug[2]})` : heading ?? (data.video?.name || facts.pictures[0] || headed(page, facts));
+    const [first = "", second = ""] = facts.h1.length ? [] : [...facts.h2.slice(0, 1), ...facts.small], shown = isMade(second) || nearYear({ above: [], small: [second] }) ? first : "";
+    const title = shown ? shown : nameless && slug ? `${slug[1].replaceAll("-", " ")} (${slug[2]})` : heading ?? (data.video?.name || facts.pictures[0] || headed(page, facts));
     const said = withYear(title) ?? withYear(facts.title) ?? withYear(clean(facts.og.title));
     const name = withYear(title)?.title ?? title;
-    if (!name || ABOUT_ONE.test(name) || (!heading && isSiteName(name, facts))) return null;
+    if (!name || ABOUT_ONE.test(name) || (!heading && !shown && isSiteName(name, facts))) return null;
     const sure = said && (plain(said.title) === plain(name) || plain(facts.title).includes(plain(name)));
     const whole = isWhole(facts.title), where = WHERE.test(`${pathname}/`) || facts.names.some((one) => OWN.test(one));
     const byMaker = facts.h1.some((one) => MAKER.test(one));
@@ -220,7 +220,7 @@
     const old = sure && said.year < 1965 && !/[:|–-]/.test(name);
     // a name and a year alone may be anybody's video: something must speak of films, or of a place where they are played
     // but of times when nobody put up videos of his own; a site's name alone says little, so it must be long
-    const signs = whole || (called && (where || STREAMS.test(hostname))) || filmed || credited || linked || placed || old;
+    const signs = whole || (called && (where || STREAMS.test(hostname))) || filmed || credited || linked || placed || old || (shown && where);
     if (points < (other ? 4 : 2) || (!signs && !called)) return null;
     return {
       title: trim(name.replace(WHOLE, "").replace(ENDING, "")) || name, year, kind: "film", length,

@@ -148,6 +148,7 @@
     const site = globalThis.epicrec.sites.find(({ host }) => host.test(new URL(address).hostname));
     // the header of a part is not the site's
     const outside = (element) => !element.closest("header:not(article header, main header, section header), nav, aside, footer, [role=navigation]");
+    const french = /^fr/.test(page.documentElement.lang); // "lecture" is French for playing
     const names = [og.site_name, named["application-name"], ...texts(page, ".logo, .site-title, a[href='/']").filter((one) => one.length < 40)].map(clean).filter(Boolean);
     const titles = [page.title, og.title].map(clean);
     const heading = [...page.querySelectorAll("h1")].find(outside) ?? (everywhere(page, "h1").length ? undefined : titled(page, titles, { names, address }));
@@ -158,7 +159,7 @@
     // a heading of another part of the page, where the first heading and the player are not
     const apart = (one) => { const part = partOf(one); return heading && !part.contains(heading) && !part.querySelector("video"); };
     return {
-      address, title: clean(page.title).slice(0, 300), og,
+      address, french, title: trim(clean(page.title).slice(0, 300).replace(french ? /\blecture\b/i : "", "")), og,
       names,
       jsonld: [...page.querySelectorAll("script[type='application/ld+json']")].slice(0, MOST).map((one) => one.textContent.slice(0, 200_000)),
       microdata: microdata(page),

@@ -325,6 +325,7 @@
   ]);
   // What is no film although the page calls it one.
   const PERFORMED = oneOf([
+    "koncert\\p{L}*", "konser\\p{L}*", "концерт\\p{L}*", "kontsert", "konsertti", "concerto", "συναυλία", "קונצרט", "حفلة", "hòa nhạc", "コンサート", "콘서트", "演唱会", "演唱會", "音乐会", "音樂會", "คอนเสิร์ต",
     "konzerte?", "concerts?", "concierto", "philharmoni\\w+", "live (?:at|in|from|aus)", "gameplay", "let'?s play", "podcast",
     "lecture", "vorlesung", "webinar", "music video", "musikvideo", "in concert", "en concert", "en concierto", "in concerto", "unplugged", "(?:world|farewell|stadium|reunion|live) tour", "live(?=:|$)",
     "full match", "match replay", "matchday", "spieltag", "highlights", "uefa", "champions league", "premier league", "bundesliga", "la ?liga", "nfl", "nba", "nhl", "mlb", "wwe", "ufc", "grand prix", "world cup", "weltmeisterschaft", "calcio", "fútbol", "fußball",
