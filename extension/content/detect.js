@@ -2,7 +2,7 @@
 // Detect: from the facts of a page to what it is about, and from what was played to what was seen.
 // Pure: it knows no page, no clock and no network.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, agreed, isWhole, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT, CREDIT, GENRE } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, LASTING, withoutSite, isSiteName, bare, headed, ownName, agreed, isWhole, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT, CREDIT, GENRE } =
     globalThis.epicrec.text;
   const { of, oneOf } = globalThis.epicrec.words;
   const HALF = 0.5;
@@ -37,6 +37,8 @@
     // words before a name in quotation marks speak about it
     if ([...facts.h1, clean(facts.og.title)].some((one) => /\p{L}\s*[„“"«].+[”“"»]/u.test(one)) || beside(facts).some((one) => /^\S+\s*[·•|,–-]\s*\d/u.test(one) && EXTRA.test(one))) return true;
     if (labels(facts).some((one) => SORTED.test(one)) && !labels(facts).some((one) => FILM.test(one) || GENRE.test(one))) return true;
+    // the line that says how long it is says what it is
+    if (labels(facts).some((one) => LASTING.test(one) && ABOUT_ONE.test(one))) return true;
     if ((data.posted || /^article/.test(facts.og.type ?? "")) && !isShown(facts)) return true;
     return data.elsewhere || NO_FILM_TYPES.test(facts.og.type ?? "") || EXTRA.test(spoken) || PERFORMED.test(`${spoken} | ${near}`) || ((STAGED.test(`${near} | ${site}`) || STAGE.test(`${new URL(facts.address).hostname} | ${site}`)) && !FILM.test(near)) || (STAGED.test(spoken) && !Object.values(signsOf(facts)).some(Boolean));
   }
@@ -115,7 +117,7 @@
     const lines = beside(facts), at = lines.findIndex((one) => beforeNumbers(one) === "");
     const heads = [...(facts.h1.length ? facts.h1 : under(facts)), withoutSite(facts.title, facts), withoutSite(clean(facts.og.title), facts), ...under(facts)];
     const after = [...heads, ...lines].map((one) => numbers(one)?.after ?? "");
-    const own = new Set([episode, ...after, ...after.map((one) => one.split(BETWEEN)[0])].filter(Boolean).map(plain));
+    const own = new Set([episode, numbers(address(facts))?.after ?? "", ...after, ...after.map((one) => one.split(BETWEEN)[0])].filter(Boolean).map(plain));
     const name = (one) => trim((withYear(one)?.title ?? one).replace(CALLED, ""));
     const pieces = heads.filter((one) => beforeNumbers(one) === null).map((one) => one.split(BETWEEN)).filter((one) => one.length > 1).map(([first]) => first);
     const unnumbered = (texts) => texts.filter((one) => beforeNumbers(one) === null);
@@ -137,7 +139,7 @@
       const year = said.year ?? saidYear(facts, said.title) ?? yearIn(facts.og["video:release_date"]) ?? nearYear(facts);
       const sign = year !== null || length !== null || Object.values(signsOf(facts)).some(Boolean);
       if (ABOUT_ONE.test(title) || (!sign && OTHER.test(title))) return null;
-      return { title: said.title, year, kind: "film", length: length ?? nearLength(facts), least: sign ? leastOf(facts) : 3600 };
+      return { title: said.title, year, kind: "film", length: length ?? nearLength(facts), least: sign ? (year !== null && nearLength(facts) >= 480 ? Math.min(1200, leastOf(facts)) : leastOf(facts)) : 3600 };
     }
     const told = someNumbers(texts);
     // an episode without a number is told from news, talks and matches by nothing but its name

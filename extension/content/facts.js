@@ -124,7 +124,7 @@
       && !isSiteName(said, known) && trim(said.replace(FILM, "").replace(GENRE, "")) !== "";
     const slug = plain(pathOf(known.address).split("/").filter(Boolean).findLast((part) => /[-_]\p{L}/u.test(part)) ?? "");
     const at = (one) => (slug.includes(plain(headline(one))) ? -1 : pieces.indexOf(plain(headline(one)))); // what the address says, too, comes first
-    return [...page.querySelectorAll("h2, h3, h4, h5, h6, p, div, span, strong, b, em, a, li, dd, td")]
+    return [...page.querySelectorAll("h2, h3, h4, h5, h6, p, div, span, strong, b, em, a, li, dd, th, td")]
       .filter((one) => !one.closest(ASIDE) && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) && isName(headline(one)))
       .sort((a, b) => at(a) - at(b))[0];
   }

@@ -18,7 +18,7 @@
     made("(?<s>\\d{1,2})[.ªº]\\s*", SEASON, GAP, EPISODE, "\\s*(?<e>\\d{1,4})(?!\\d)"),
     made(SEASON, "\\s*(?<s>\\d{1,2})", GAP, "(?<e>\\d{1,4})\\.\\s*", EPISODE),
     made("(?<!\\d)(?<s>\\d{1,2})\\.\\s*(?:série|séria|sezóna)", GAP, "(?<e>\\d{1,4})\\.\\s*", EPISODE),
-    made(SEASON, "\\s*(?<s>\\d{1,2})\\s*\\((?<e>\\d{1,4})/\\d+\\)"),
+    made("(?<![\\p{L}\\d])(?:", SEASON, "\\s*|[ST])(?<s>\\d{1,2})\\s*\\((?<e>\\d{1,4})/\\d+\\)"),
     made(SEASON, "\\s*(?<s>\\d{1,2})\\s*[-:·,]\\s*(?<e>\\d{1,3})\\.\\s"),
     made("第?\\s*(?<s>\\d{1,2})\\s*(?:期|シーズン).{0,4}第\\s*(?<e>\\d{1,4})\\s*[話回]"),
     made("シーズン\\s*(?<s>\\d{1,2}).{0,4}第\\s*(?<e>\\d{1,4})\\s*[話回]"),
@@ -326,7 +326,7 @@
   // What is no film although the page calls it one.
   const PERFORMED = oneOf([
     "koncert\\p{L}*", "konser\\p{L}*", "концерт\\p{L}*", "kontsert", "konsertti", "concerto", "συναυλία", "קונצרט", "حفلة", "hòa nhạc", "コンサート", "콘서트", "演唱会", "演唱會", "音乐会", "音樂會", "คอนเสิร์ต",
-    "konzerte?", "concerts?", "concierto", "philharmoni\\w+", "live (?:at|in|from|aus)", "gameplay", "let'?s play", "podcast",
+    "\\p{L}*konzert(?:e|mitschnitt|aufzeichnung|film)?", "concerts?", "concierto", "speakers?", "session", "referent(?:in)?", "philharmoni\\w+", "live (?:at|in|from|aus)", "gameplay", "let'?s play", "podcast",
     "lecture", "vorlesung", "webinar", "music video", "musikvideo", "in concert", "en concert", "en concierto", "in concerto", "unplugged", "(?:world|farewell|stadium|reunion|live) tour", "live(?=:|$)",
     "full match", "match replay", "matchday", "spieltag", "highlights", "uefa", "champions league", "premier league", "bundesliga", "la ?liga", "nfl", "nba", "nhl", "mlb", "wwe", "ufc", "grand prix", "world cup", "weltmeisterschaft", "calcio", "fútbol", "fußball",
     "wedding films?", "hochzeitsfilme?", "cinematics", "cutscenes", "game movie", "imagefilm", "markenfilm", "werbefilm", "firmenfilm", "imagevideo", "brand film", "commercial",
@@ -344,7 +344,7 @@
   ]);
 
   (globalThis.epicrec ??= {}).text = {
-    numbers, lineNumbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, withoutSite, isSiteName, bare, headed, ownName, agreed, ENDING,
+    numbers, lineNumbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, LASTING, withoutSite, isSiteName, bare, headed, ownName, agreed, ENDING,
     isWhole, isQuiet, isAround, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT, CREDIT, GENRE,
   };
 })();
