@@ -171,9 +171,11 @@
   // What stands in brackets with a year: "Name (film, 1994)".
   const bracketed = (facts) => [facts.title, ...facts.h1, ...facts.h2].flatMap((one) => /[(（][^()（）]*(?:19|20)\d\d[^()（）]*[)）]/.exec(one) ?? []);
 
+  // "Film director", "festival de cine": something else that has to do with films.
+  const OF_FILM = /(?<!\p{L})(?:film|movie|cinema)[- ](?:director|maker|critic|student|stud(?:y|ies)|score|school|festival|history|music|editing|theory|club|night|journalist|quiz|podcast|talk)s?(?!\p{L})|(?<!\p{L})\p{L}+ (?:de|du|di|do) (?:cine|cinéma|cinema)(?!\p{L})/giu;
   // What speaks of films beside a title: the site's name, a genre, who made it, one link to a list of films, the address.
   function signsOf(facts) {
-    const { hostname, pathname } = new URL(facts.address), near = beside(facts).join(" | ");
+    const { hostname, pathname } = new URL(facts.address), near = beside(facts).join(" | ").replaceAll(OF_FILM, " ");
     return {
       called: /film|movie|kino|cine|flix|reel|screen/i.test(hostname) || STREAMS.test(hostname) || facts.names.some((one) => /film|movie|kino|cine|flix|シネマ|映画|电影/i.test(one) || OWN.test(one)),
       filmed: FILM.test([near, ...bracketed(facts), ...sentences(facts).map(([first = ""]) => first.slice(0, 25))].join(" | ")) || GENRE.test(near) || RATED.test(near),

@@ -76,7 +76,7 @@
   function mainWork(found, facts) {
     const { nodes, byId } = found;
     const spoken = new Set(nodes.flatMap((node) => references(node, "itemReviewed", "workPresented", ...(isElse(node) ? ["about", "mentions"] : []))));
-    let works = nodes.filter((node) => types(node).some((type) => type in WORKS) && !spoken.has(node["@id"]) && !isHeard(node) && !isOf(node, "Product"));
+    let works = nodes.filter((node) => types(node).some((type) => type in WORKS) && !spoken.has(node["@id"]) && !isHeard(node) && !(isOf(node, "Product") && /^product/.test(facts.og.type ?? "")));
     if (nodes.some((node) => isOf(node, "SportsEvent", "MusicEvent", "MusicRecording", "MusicVideoObject"))) return null;
     if (nodes.some((node) => isElse(node) && !types(node).some((type) => type in WORKS))) return null;
     // an episode may stand beside its series; a film beside others is one of a list
