@@ -1,7 +1,7 @@
 "use strict";
 // Facts: what is read of a document, as plain data. Nothing of it is kept or leaves the tab.
 (() => {
-  const { clean, trim, plain, pathOf, beforeNumbers, isSiteName, FILM, GENRE } = globalThis.epicrec.text;
+  const { clean, trim, plain, pathOf, beforeNumbers, isSiteName, isAround, FILM, GENRE } = globalThis.epicrec.text;
   const { of, oneOf } = globalThis.epicrec.words;
   const MOST = 12; // elements of a kind
 
@@ -116,16 +116,21 @@
   }
 
   const PIECES = /\s+[-–—|•·»:]\s+|\s*[|(（]|:\s|\s(?=(?:19|20)\d\d$)/;
+  // "Watch … online": without the words around a name.
+  function unadorned(piece) {
+    const words = piece.split(" "), own = words.map((word) => !isAround(word) && !FILM.test(word));
+    return own.includes(true) ? words.slice(own.indexOf(true), own.lastIndexOf(true) + 1).join(" ") : piece;
+  }
   // Where there is no first heading: the text of its own that is a piece of the page's title, the first and longest one.
   function titled(page, titles, known) {
     const runs = (pieces) => pieces.flatMap((_, begin) => pieces.slice(begin).map((_, more) => pieces.slice(begin, pieces.length - more).map(plain).join("")));
-    const pieces = titles.flatMap((one) => [...runs(one.split(PIECES)), plain(beforeNumbers(one) ?? "")]);
+    const pieces = titles.flatMap((one) => [...runs(one.split(PIECES)), ...one.split(PIECES).map((piece) => plain(unadorned(piece))), plain(beforeNumbers(one) ?? "")]);
     const isName = (said) => said.length > 1 && said.length < 120 && pieces.includes(plain(said)) && !/^\d{1,2}$/.test(said)
       && !isSiteName(said, known) && trim(said.replace(FILM, "").replace(GENRE, "")) !== "";
     const slug = plain(pathOf(known.address).split("/").filter(Boolean).findLast((part) => /[-_]\p{L}/u.test(part)) ?? "");
     const at = (one) => (slug.includes(plain(headline(one))) ? -1 : pieces.indexOf(plain(headline(one)))); // what the address says, too, comes first
     return [...page.querySelectorAll("h2, h3, h4, h5, h6, p, div, span, strong, b, em, a, li, dd, th, td")]
-      .filter((one) => !one.closest(ASIDE) && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) && isName(headline(one)))
+      .filter((one) => one.textContent.length < 200 && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) && isName(headline(one)) && !one.closest(ASIDE))
       .sort((a, b) => at(a) - at(b))[0];
   }
 

@@ -88,11 +88,11 @@
     return found ? trim(text.slice(0, found.index)) : null;
   }
 
-  const DIGITS = { "٠": 0x660, "۰": 0x6f0, "०": 0x966, "๐": 0xe50 };
+  const DIGITS = { "٠": 0x660, "۰": 0x6f0, "०": 0x966, "০": 0x9e6, "௦": 0xbe6, "౦": 0xc66, "๐": 0xe50 };
   const digit = (one) => String(one.codePointAt(0) - Object.values(DIGITS).findLast((zero) => zero <= one.codePointAt(0)));
   // One line of text, without marks nobody sees; digits of other scripts are read as ours.
   function clean(text) {
-    return (text ?? "").replace(/[٠-٩۰-۹०-९๐-๙]/g, digit).replace(/[\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, "").replace(/\s+/g, " ").trim();
+    return (text ?? "").replace(/[٠-٩۰-۹०-९০-৯௦-௯౦-౯๐-๙]/g, digit).replace(/[\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, "").replace(/\s+/g, " ").trim();
   }
 
   function trim(text) {

@@ -85,6 +85,17 @@ def test_requests_are_made_in_one_place_and_to_this_machine() -> None:
     assert "fetch(`http://127.0.0.1:${port}/extension/${path}`" in SOURCES[EXTENSION / "client.js"]
 
 
+def test_every_language_has_every_column_of_words() -> None:
+    source = SOURCES[EXTENSION / "content" / "words.js"]
+    (columns,) = re.findall(r"COLUMNS = \[(.*)\]", source)
+    (rows,) = re.findall(r"String\.raw`\n(.*?)`", source, re.DOTALL)
+    cells = [row.split(" | ") for row in rows.split("\n")]
+    assert {len(row) - 1 for row in cells} == {len(columns.split(", "))}
+    assert len({row[0] for row in cells}) == len(cells), "a language has one row"
+    words = [word for row in cells for cell in row for word in cell.split(", ")]
+    assert all(word.strip() == word != "" for word in words)
+
+
 def test_nothing_is_made_into_code_or_markup() -> None:
     for path, text in SOURCES.items():
         assert not re.search(r"\beval\b|new Function|innerHTML|outerHTML|insertAdjacent", text), (
