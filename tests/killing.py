@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,8 @@ class Lives:
         assert self._parent.stdin is not None
         self._parent.stdin.write(json.dumps([moment, *arguments]) + "\n")
         self._parent.stdin.flush()
+        assert self._parent.stdout is not None
+        self._life = int(self._parent.stdout.readline())
         self._last = self._said("open http", "killed at")
         return self._last
 
@@ -109,9 +112,15 @@ class Lives:
         """How the life ended, when it does."""
         assert self._parent.stdout is not None
         status = int(self._parent.stdout.readline())
-        if status < 0 and "killed at" not in self._last:
+        if status == -signal.SIGKILL and "killed at" not in self._last:
             self._said("killed at")
         return status
+
+    def stop(self) -> int:
+        """Have the life end by itself, unless its moment comes first."""
+        with suppress(ProcessLookupError):
+            os.kill(self._life, signal.SIGTERM)
+        return self.end()
 
     def _said(self, *words: str) -> str:
         """The next line with some of these words; nothing where all is over."""
@@ -144,6 +153,7 @@ def _give_lives(*needs: str) -> None:
         if child == 0:
             _live(*json.loads(line))
             os._exit(0)
+        print(child, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 import re
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -33,6 +34,8 @@ from epicrec.server.main import make_server
 ADMIN = "admin-key-of-the-tests"
 PATIENCE = 600.0
 """Seconds until something is taken to hang; nothing is ever measured by it."""
+TRUSTED = ssl.create_default_context()
+"""Made once: each client that makes its own reads all that the system trusts."""
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -95,13 +98,17 @@ class Served:
     def rows_of(self, account: dict[str, Any]) -> list[Any]:
         """What the server holds under a name that the device may have forgotten; for the admin."""
         own = {"X-API-Key": ADMIN}
-        with httpx.Client(base_url=self.url, headers=own, timeout=PATIENCE) as admin:
+        with httpx.Client(
+            base_url=self.url, headers=own, timeout=PATIENCE, verify=TRUSTED
+        ) as admin:
             found = admin.get(f"/api/user/{account['user_id']}/feedback")
         return list(found.json()) if found.status_code == 200 else []
 
     def train(self) -> None:
         own = {"X-API-Key": ADMIN}
-        with httpx.Client(base_url=self.url, headers=own, timeout=PATIENCE) as admin:
+        with httpx.Client(
+            base_url=self.url, headers=own, timeout=PATIENCE, verify=TRUSTED
+        ) as admin:
             before = admin.get("/api/dashboard/training").json()["serving"]
             admin.post("/api/dashboard/train").raise_for_status()
             end = time.monotonic() + PATIENCE
@@ -112,7 +119,7 @@ class Served:
 
 class _Recording(httpx.HTTPTransport):
     def __init__(self, seen: list[httpx.Request]) -> None:
-        super().__init__()
+        super().__init__(verify=TRUSTED)
         self._seen = seen
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -200,7 +207,7 @@ def showing(folder: Path, **options: Any) -> Iterator[Pages]:
     http = httpx.Client(
         limits=httpx.Limits(max_keepalive_connections=0),  # the server closes idle ones
         base_url=f"http://127.0.0.1:{made.door.port}", headers=token, follow_redirects=True,
-        timeout=PATIENCE,
+        timeout=PATIENCE, verify=TRUSTED,
     )  # fmt: skip
     try:
         yield Pages(made.state.device, made.door, http, made.state)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import closing
@@ -23,7 +21,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 import killing
-from client.conftest import PATIENCE, Pages, showing
+from client.conftest import PATIENCE, TRUSTED, Pages, showing
 from epicrec.client import extension as extensions
 from epicrec.client.device import Device
 from epicrec.client.sealing import NONCE, SealedKey
@@ -75,7 +73,7 @@ def alone(tmp_path: Path) -> Iterator[Pages]:
 def post(pages: Pages, path: str, body: Any, origin: str | None = ORIGIN) -> httpx.Response:
     headers = {} if origin is None else {"Origin": origin}
     url = f"{pages.entrance}/extension/{path}"
-    return httpx.post(url, json=body, headers=headers, timeout=PATIENCE)
+    return httpx.post(url, json=body, headers=headers, timeout=PATIENCE, verify=TRUSTED)
 
 
 @pytest.fixture
@@ -135,16 +133,10 @@ def test_killed_at_any_step_an_entry_arrives_once(tmp_path: Path, films: Catalog
         assert made is not None
     browser, died = Paired(made), 0
     entry = browser.entry("one")
-    for moment in ("INSERT 1", "INSERT 3", "INSERT 5", "COMMIT 1", "UPDATE 2", killing.NEVER):
-        command = [sys.executable, killing.__file__, moment, "client", "--folder", str(folder)]
-        with subprocess.Popen(
-            [*command, "--port", "0", "--catalogue", "films"],
-            stderr=subprocess.PIPE,
-            text=True,
-            env=killing.ENVIRONMENT,
-        ) as client:
-            assert client.stderr is not None
-            port = urlsplit(client.stderr.readline().split()[-1]).port
+    program = ["client", "--folder", str(folder), "--port", "0", "--catalogue", "films"]
+    with closing(killing.Lives("epicrec.client.app", "epicrec.client.device")) as lives:
+        for moment in ("INSERT 1", "INSERT 3", "INSERT 5", "COMMIT 1", "UPDATE 2", killing.NEVER):
+            port = urlsplit(lives.begin(moment, *program).split()[-1]).port
             try:
                 httpx.post(
                     f"http://127.0.0.1:{port}/extension/messages", json=browser.message(entry),
@@ -152,7 +144,7 @@ def test_killed_at_any_step_an_entry_arrives_once(tmp_path: Path, films: Catalog
                 )  # fmt: skip
             except httpx.TransportError:
                 died += 1
-            client.kill()
+            lives.stop()
     assert died > 2, "most of the moments were reached"
     with closing(Device(folder, films)) as device:
         assert device.history.items() == ["heat-1995"]

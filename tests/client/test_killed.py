@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 import killing
-from client.conftest import PATIENCE, Served, shown_payload
+from client.conftest import PATIENCE, TRUSTED, Served, shown_payload
 from epicrec.client.device import Device
 from epicrec.client.main import catalogue_of
 from epicrec.client.store import PLAIN
@@ -59,6 +59,7 @@ class Person:
             base_url=url,
             headers=own,
             timeout=PATIENCE,
+            verify=TRUSTED,
             limits=httpx.Limits(max_keepalive_connections=0),
         ) as http:
             letting_in = http.get("/", params=parts.query)

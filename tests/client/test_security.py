@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from client.conftest import PATIENCE, Pages, serving, showing
+from client.conftest import PATIENCE, TRUSTED, Pages, serving, showing
 from epicrec.client import door as doors
 from epicrec.client.device import Device
 from epicrec.client.door import Door
@@ -36,6 +36,7 @@ def browser(pages: Pages) -> httpx.Client:
         base_url=pages.entrance,
         headers=own,
         timeout=PATIENCE,
+        verify=TRUSTED,
         limits=httpx.Limits(max_keepalive_connections=0),
     )
 
@@ -84,7 +85,9 @@ def test_127_0_0_1_has_no_cookie_and_an_entrance_only(pages: Pages, path: str) -
     for headers in ({}, own, {"Authorization": "Bearer x"}, {"Sec-Fetch-Site": "none"}):
         for name in ("127.0.0.1", "localhost"):
             host = {"Host": f"{name}:{pages.door.port}"}
-            answer = httpx.get(pages.entrance + path, headers=headers | host, timeout=PATIENCE)
+            answer = httpx.get(
+                pages.entrance + path, headers=headers | host, timeout=PATIENCE, verify=TRUSTED
+            )
             assert "EpicRec runs on this machine" in answer.text
             assert "set-cookie" not in answer.headers
             assert pages.door.name not in answer.text, "the name is for the owner alone"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import ssl
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from ports import held_port
 ADMIN = "admin-key-of-the-tests"
 PATIENCE = 600.0
 """Seconds until something is taken to hang; nothing is ever measured by it."""
+TRUSTED = ssl.create_default_context()
+"""Made once: each client that makes its own reads all that the system trusts."""
 AFRESH = httpx.Limits(max_keepalive_connections=0)
 """A connection for each request: the server closes idle ones, and a slow test would meet that."""
 
@@ -82,15 +86,19 @@ class Running:
         self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
 
-    def client(self, key: str | None = None) -> Client:
-        import ssl
+    @cached_property
+    def _trusted(self) -> ssl.SSLContext:
+        own = self.settings.folder / "tls" / "ca.pem"
+        return TRUSTED if self.settings.http else ssl.create_default_context(cafile=own)
 
-        verify: Any = True
-        if not self.settings.http:
-            verify = ssl.create_default_context(cafile=self.settings.folder / "tls" / "ca.pem")
+    def client(self, key: str | None = None) -> Client:
         headers = {"X-API-Key": key} if key else {}
         made = Client(
-            base_url=self.url, headers=headers, verify=verify, timeout=PATIENCE, limits=AFRESH
+            base_url=self.url,
+            headers=headers,
+            verify=self._trusted,
+            timeout=PATIENCE,
+            limits=AFRESH,
         )
         self._clients.append(made)
         return made

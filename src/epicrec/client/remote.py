@@ -10,6 +10,7 @@ import hashlib
 import re
 import ssl
 from datetime import UTC, datetime
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -56,11 +57,8 @@ class Remote:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.url = checked_url(url)
-        context = ssl.create_default_context(cadata=certificate or None)
-        if certificate:
-            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         self._http = httpx.Client(
-            base_url=self.url, verify=context, trust_env=False, transport=transport,
+            base_url=self.url, verify=_trusting(certificate), trust_env=False, transport=transport,
             headers={"User-Agent": "epicrec"}, timeout=httpx.Timeout(30, connect=5),
         )  # fmt: skip
         self._key = {"X-API-Key": key} if key else {}
@@ -178,6 +176,15 @@ class Remote:
             f"nobody vouches for the certificate of {self.url}. If the server is yours, compare "
             "the fingerprint and trust it on the server page"
         )
+
+
+@lru_cache(maxsize=8)
+def _trusting(certificate: str) -> ssl.SSLContext:
+    """Made once: to read all that the system trusts takes longer than most requests."""
+    context = ssl.create_default_context(cadata=certificate or None)
+    if certificate:
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
 
 
 def _out_of_date(url: str, error: str) -> RemoteError | None:
