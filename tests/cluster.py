@@ -26,7 +26,6 @@ from epicrec.data import Ratings
 from ports import held_port
 
 MARKS = [
-    pytest.mark.xdist_group("spark"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Spark leaves its sockets open
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
