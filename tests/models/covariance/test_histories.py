@@ -10,8 +10,9 @@ from epicrec.models.bias import Popularity
 from epicrec.models.covariance import histories, kernel
 from epicrec.models.covariance.basis import Basis, popularity_weights, with_own
 from epicrec.models.covariance.budget import Budget
-from epicrec.models.covariance.histories import Look, choose_way
+from epicrec.models.covariance.histories import Look, Together, choose_way
 from epicrec.models.covariance.model import CovarianceSVD
+from epicrec.models.covariance.tastes import TASTE_BITS, TasteProducts
 from epicrec.models.features import item_features
 from epicrec.models.spectrum import denoised
 from epicrec.privacy import gaussian_mu
@@ -50,6 +51,51 @@ def test_tastes_that_popularity_alone_would_show_are_none(epsilon: float) -> Non
     assert "these lists are popularity: tastes show no more" in found.record
     assert found.factors_.shape[1] == 0
     assert sum(found.released_.values()) == pytest.approx(1)
+    assert found.released_["counts of items"] > 0.79
+
+
+def few_items(people: int) -> Ratings:
+    """Most people have most of 60 items, by popularity and a little by taste."""
+    rng = np.random.default_rng(3)
+    known, often = rng.normal(0, 1.2, 60), rng.normal(size=(people, 1))
+    taste = 0.5 * rng.normal(size=(people, 3)) @ rng.normal(size=(3, 60))
+    users, items = np.nonzero(rng.random((people, 60)) < 1 / (1 + np.exp(-known - often - taste)))
+    return Ratings.from_columns(users, items).with_items(np.arange(60))
+
+
+def test_tastes_that_noise_would_hide_cost_little() -> None:
+    """A first look at them says so, and counts have the rest; where it shows some, they have it."""
+    hidden = model(0.1).fit(few_items(5000))
+    assert hidden.released_ == pytest.approx(
+        {"counts of items": 0.85, "how tastes go together": 0.15}
+    )
+    assert hidden.factors_.shape[1] == 0
+    films = load_dataset("films")
+    seen = model(1.0).fit(films.ratings, films.catalogue)
+    assert seen.released_ == pytest.approx(
+        {"counts of items": 0.35, "how tastes go together": 0.65}
+    )
+    assert seen.factors_.shape[1] > 0
+
+
+@pytest.mark.parametrize("d", [10, 40])
+def test_noise_alone_seldom_seems_to_be_taste(d: int) -> None:
+    """One time in a hundred a first look at nothing passes: by draws of noise as it is added."""
+    rng = np.random.default_rng(d)
+    products = TasteProducts("user", np.zeros(1, np.int64), None, np.zeros((1, d), np.int64))
+    sums = rng.normal(0, 5 << 2 * TASTE_BITS, (3000, d * (d + 1) // 2))
+    looks = [Together(products.matrix(one), 1.0, 0.1) for one in sums]
+    limit = 1 + histories.RARELY * d ** (-2 / 3)
+    passed = np.mean([look.beyond(np.zeros((d, d))) > limit for look in looks])
+    assert 0.003 < passed < 0.02
+
+
+def test_two_looks_at_tastes_are_one() -> None:
+    one, two = Together(np.ones((2, 2)), 2.0, 0.1), Together(4 * np.ones((2, 2)), 1.0, 0.4)
+    both = one + two
+    np.testing.assert_allclose(both.matrix, (1 * 0.2 + 4 * 0.8) * np.ones((2, 2)))
+    assert both.sigma == pytest.approx((2**-2 + 1**-2) ** -0.5), "as measured with both shares"
+    assert both.share == pytest.approx(0.5)
 
 
 def test_without_privacy_to_spend_popularity_is_plain() -> None:

@@ -16,7 +16,7 @@ from epicrec.engine import Engine
 from epicrec.models.covariance.basis import Basis, popularity_weights, with_own
 from epicrec.models.covariance.budget import Budget
 from epicrec.models.covariance.kernel import check_memory, dense, fits
-from epicrec.models.covariance.statistics import STEPS, ItemEffects, PairSums
+from epicrec.models.covariance.statistics import STEPS, Integers, ItemEffects, PairSums
 from epicrec.models.covariance.tastes import (
     DIRECTION_BITS,
     ITEM_BITS,
@@ -46,6 +46,12 @@ KNOWN_FROM = 500.0
 here on, down to the least."""
 START = 0.2
 """The share for tastes where the rest goes to items by taste."""
+PROBE = 0.15
+"""The share for a first look at tastes where they may have all of the rest: if that shows nothing,
+counts have the rest, and lists are popularity with little less than the whole budget."""
+RARELY = 1.01
+"""Once in a hundred times noise alone passes its edge, in d directions, by more than this share
+over d^(2/3): half of where the law of the largest eigenvalue (Tracy & Widom 1996) has 99 %."""
 LEAST_STRENGTH, LEAST_CLEAR = 40.0, 20.0
 """Tastes are measured where people · μ is at least the first, and still at least the second when
 counts that drown in their noise reduce it."""
@@ -55,12 +61,17 @@ the counts; with still more people, tastes in more directions tell more."""
 PAIRS_PAY = {"rating": 0.7, "user": 12.0}
 """Pairs of items are measured where their second eigenvalue, as the counts foretell it, is this
 much times the edge of the noise; with Laplace noise, which is for pairs only, from the edge on."""
-TASTES, START_TASTES, PER_TASTE = 600, 150, 5.0
+TASTES, START_TASTES, PER_TASTE, FEWEST = 600, 150, 5.0, 10
 """So many directions of taste at most, alone or as a start, and one for each 5 people · μ."""
+SHOWN = sqrt(2)
+"""Tastes are used where the largest eigenvalue of what chance would not show is so many times the
+edge of noise alone."""
 ITEM_TASTES, PER_ITEM_TASTE, MOST_ITEM_TASTES = 40, 5.0, 200
 """Items are measured in 40 directions; in more, up to 200, where their noise is small."""
 MOST_ENTRIES = 1 << 24
 """But in no more than 40 where items × directions would exceed this."""
+ROUNDING = 1e-9
+"""What may seem left of a budget that is spent."""
 DRAWN = 2048
 """So many people are drawn by popularity alone."""
 SOFT = 0.3
@@ -106,6 +117,28 @@ class Look:
         return max(float(self.counts.sum()), self.spread, 1.0)
 
 
+@dataclass(frozen=True)
+class Together:
+    """How tastes go together, with noise: of this deviation on the diagonal, of 1/√2 beside it."""
+
+    matrix: Floats
+    sigma: float
+    share: float
+
+    def __add__(self, other: Together) -> Together:
+        """Both measurements as one, weighted by their shares of the budget."""
+        share = self.share + other.share
+        own = self.share / share
+        matrix = own * self.matrix + (1 - own) * other.matrix
+        return Together(matrix, self.sigma * sqrt(own), share)
+
+    def beyond(self, chance: Floats, first: int | None = None) -> float:
+        """The largest eigenvalue of what chance would not show, among so many first directions,
+        over the edge of noise alone."""
+        part = (self.matrix - chance)[:first, :first]
+        return float(np.linalg.eigvalsh(part)[-1]) / (self.sigma * sqrt(2 * len(part)))
+
+
 def release_histories(
     ratings: Ratings, features: Any, budget: Budget, k: int, engine: Engine
 ) -> dict[str, Any]:
@@ -131,8 +164,9 @@ def release_histories(
         look += release_counts(ratings, budget, share, engine, turn=1)
     state = _tastes(ratings, features, budget, engine, look, by_item=way == "items")
     if state is None:
-        if way == "items":
-            look += release_counts(ratings, budget, 1 - look.share - START, engine, turn=1)
+        left = 1 - sum(budget.spent.values())
+        if left > ROUNDING:
+            look += release_counts(ratings, budget, left, engine, turn=3)
         note = "these lists are popularity: tastes show no more than chance and noise would"
         state = _popular(look)
     return state | {"note_": note}
@@ -211,7 +245,7 @@ def _tastes(
         room = min(MOST_ITEM_TASTES, MOST_ENTRIES // len(counts))
         wide = max(wide, min(room, int(_per_item(budget, look) / PER_ITEM_TASTE)))
     most = max(START_TASTES, wide) if by_item else TASTES
-    most = int(np.clip(wanted, 10, most))
+    most = int(np.clip(wanted, FEWEST, most))
     basis = budget.settled(lambda: Basis.of(features, counts, popular, most=most))
     products = TasteProducts(
         budget.unit,
@@ -219,16 +253,13 @@ def _tastes(
         basis.features,
         in_integers(basis.apart, DIRECTION_BITS),
     )
-    packed, noise = budget.measure(products, share, engine(products, ratings), turn=2)
-    sigma = noise / (5 << 2 * TASTE_BITS)
-    matrix = products.matrix(packed)
-    chance = products.matrix(products(by_popularity(look, counts, budget.unit)))
-    beyond = np.linalg.eigvalsh(matrix - chance * look.people / DRAWN)[-1]
-    if beyond < 2 * sigma * sqrt(len(matrix)):
+    found = _shown(ratings, budget, engine, look, counts, products, by_item=by_item)
+    if found is None:
         return None
-    values, vectors = np.linalg.eigh(matrix)
+    values, vectors = np.linalg.eigh(found.matrix)
     values = values - EVEN * max(float(np.median(values)), 0.0)
-    kept = np.sqrt(np.maximum(np.maximum(values, 0) ** 2 - 2 * len(values) * sigma**2, 0))
+    noise = 2 * len(values) * found.sigma**2
+    kept = np.sqrt(np.maximum(np.maximum(values, 0) ** 2 - noise, 0))
     kept, vectors = basis.evenly(kept, vectors)
     if not by_item:
         return _state(look, weights, popular, basis.times(vectors), kept)
@@ -239,12 +270,39 @@ def _tastes(
     )
     del directions
     rest = 1 - look.share - share
-    flat, noise = budget.measure(items, rest, engine(items, ratings), turn=3)
-    sigma = noise / (1 << ITEM_BITS + TASTE_BITS)
-    found = _trusted(items.matrix(flat), basis, counts, sigma)
-    found -= np.outer(popular, popular @ found)
-    directions, kept, _ = np.linalg.svd(found, full_matrices=False)
+    flat, sigma = budget.measure(items, rest, engine(items, ratings), turn=3)
+    told = _trusted(items.matrix(flat), basis, counts, sigma / (1 << ITEM_BITS + TASTE_BITS))
+    told -= np.outer(popular, popular @ told)
+    directions, kept, _ = np.linalg.svd(told, full_matrices=False)
     return _state(look, weights, popular, directions, kept)
+
+
+def _shown(
+    ratings: Ratings, budget: Budget, engine: Engine, look: Look, counts: Floats,
+    products: TasteProducts, *, by_item: bool,
+) -> Together | None:  # fmt: skip
+    """How tastes go together, if they show more than chance and noise would.
+
+    Where they are to have all of the rest, a small share is a first look, judged in as many of the
+    first directions as it pays for; both looks together are as one with both shares.
+    """
+    chance = products.matrix(products(by_popularity(look, counts, budget.unit)))
+    chance *= look.people / DRAWN
+    total = engine(products, ratings)
+
+    def measured(share: float, total: Integers, turn: int) -> Together:
+        packed, noise = budget.measure(products, share, total, turn=turn)
+        return Together(products.matrix(packed), noise / (5 << 2 * TASTE_BITS), share)
+
+    if by_item:
+        found = measured(START, total, turn=2)
+    else:
+        found = measured(PROBE, total.copy(), turn=2)
+        few = max(int(_strength(budget, look) * sqrt(PROBE) / PER_TASTE), FEWEST)
+        if found.beyond(chance, few) < 1 + RARELY * min(few, len(chance)) ** (-2 / 3):
+            return None
+        found += measured(1 - look.share - PROBE, total, turn=3)
+    return found if found.beyond(chance) >= SHOWN else None
 
 
 def by_popularity(look: Look, counts: Floats, unit: str) -> Ratings:
