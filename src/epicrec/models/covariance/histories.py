@@ -13,7 +13,7 @@ import numpy as np
 
 from epicrec.data import Ratings
 from epicrec.engine import Engine
-from epicrec.models.covariance.basis import Basis, popularity_weights, with_own
+from epicrec.models.covariance.basis import FEW, Basis, popularity_weights, with_own
 from epicrec.models.covariance.budget import Budget
 from epicrec.models.covariance.kernel import check_memory, dense, fits
 from epicrec.models.covariance.statistics import STEPS, Integers, ItemEffects, PairSums
@@ -46,15 +46,16 @@ KNOWN_FROM = 500.0
 here on, down to the least."""
 START = 0.2
 """The share for tastes where the rest goes to items by taste."""
-PROBE = 0.15
-"""The share for a first look at tastes where they may have all of the rest: if that shows nothing,
-counts have the rest, and lists are popularity with little less than the whole budget."""
+HALF = 0.5
+"""Where tastes may have all of the rest they have this part of it first: if that shows nothing,
+counts have the other."""
 RARELY = 1.01
 """Once in a hundred times noise alone passes its edge, in d directions, by more than this share
 over d^(2/3): half of where the law of the largest eigenvalue (Tracy & Widom 1996) has 99 %."""
-LEAST_STRENGTH, LEAST_CLEAR = 40.0, 20.0
-"""Tastes are measured where people · μ is at least the first, and still at least the second when
-counts that drown in their noise reduce it."""
+LEAST_STRENGTH, LEAST_BARE, LEAST_CLEAR = 40.0, 200.0, 20.0
+"""Tastes are measured where people · μ is at least the first, or the second where nothing public
+tells which directions to look in, and still at least the third when counts that drown in their
+noise reduce it."""
 ITEMS_PAY = 60.0, 2000.0
 """Items by taste are measured where people · μ is so many times the root of how many items share
 the counts; with still more people, tastes in more directions tell more."""
@@ -132,11 +133,10 @@ class Together:
         matrix = own * self.matrix + (1 - own) * other.matrix
         return Together(matrix, self.sigma * sqrt(own), share)
 
-    def beyond(self, chance: Floats, first: int | None = None) -> float:
-        """The largest eigenvalue of what chance would not show, among so many first directions,
-        over the edge of noise alone."""
-        part = (self.matrix - chance)[:first, :first]
-        return float(np.linalg.eigvalsh(part)[-1]) / (self.sigma * sqrt(2 * len(part)))
+    def beyond(self, chance: Floats) -> float:
+        """The largest eigenvalue of what chance would not show, over the edge of noise alone."""
+        largest = np.linalg.eigvalsh(self.matrix - chance)[-1]
+        return float(largest) / (self.sigma * sqrt(2 * len(chance)))
 
 
 def release_histories(
@@ -145,9 +145,10 @@ def release_histories(
     """Counts, then what they say will pay: tastes, items by taste, pairs, or counts again."""
     look = release_counts(ratings, budget, FIRST_LOOK, engine)
     room = budget.pairs and fits(ratings.n_items)
-    way = choose_way(budget, look, room=room)
+    bare = features.shape[1] < FEW
+    way = choose_way(budget, look, room=room, bare=bare)
     note = ""
-    if budget.pairs and not room and choose_way(budget, look, room=True) == "pairs":
+    if budget.pairs and not room and choose_way(budget, look, room=True, bare=bare) == "pairs":
         note = f"the pairs of {ratings.n_items:,} items do not fit in memory, {way} had their share"
     if way == "popularity":
         look += release_counts(ratings, budget, 1 - FIRST_LOOK, engine, turn=1)
@@ -189,8 +190,9 @@ def release_counts(
     return Look(raw[:n] / one, noise / one, float(raw[n] / user), noise / user, share)
 
 
-def choose_way(budget: Budget, look: Look, *, room: bool) -> Way:
-    """What the rest of the budget is spent on; `room` is whether pairs of items fit in memory."""
+def choose_way(budget: Budget, look: Look, *, room: bool, bare: bool) -> Way:
+    """What the rest of the budget is spent on; `room` is whether pairs of items fit in memory,
+    `bare` whether nothing public tells items apart."""
     clear = _pairs_clear(budget, look)
     if budget.noise == "laplace":
         return "pairs" if room and clear > 1 else "popularity"
@@ -199,7 +201,8 @@ def choose_way(budget: Budget, look: Look, *, room: bool) -> Way:
     strength = _strength(budget, look)
     noise = len(look.counts) * look.spread**2
     known = float(look.counts @ look.counts) / noise - 1
-    if strength < LEAST_STRENGTH or strength * min(known, 1.0) < LEAST_CLEAR:
+    least = LEAST_BARE if bare else LEAST_STRENGTH
+    if strength < least or strength * min(known, 1.0) < LEAST_CLEAR:
         return "popularity"
     return "items" if ITEMS_PAY[0] < _per_item(budget, look) < ITEMS_PAY[1] else "tastes"
 
@@ -283,8 +286,8 @@ def _shown(
 ) -> Together | None:  # fmt: skip
     """How tastes go together, if they show more than chance and noise would.
 
-    Where they are to have all of the rest, a small share is a first look, judged in as many of the
-    first directions as it pays for; both looks together are as one with both shares.
+    Where they are to have all of the rest, half of it is a first look, at which less is asked for;
+    both looks together are as one with both shares.
     """
     chance = products.matrix(products(by_popularity(look, counts, budget.unit)))
     chance *= look.people / DRAWN
@@ -297,11 +300,11 @@ def _shown(
     if by_item:
         found = measured(START, total, turn=2)
     else:
-        found = measured(PROBE, total.copy(), turn=2)
-        few = max(int(_strength(budget, look) * sqrt(PROBE) / PER_TASTE), FEWEST)
-        if found.beyond(chance, few) < 1 + RARELY * min(few, len(chance)) ** (-2 / 3):
+        rest = 1 - look.share
+        found = measured(HALF * rest, total.copy(), turn=2)
+        if found.beyond(chance) < 1 + RARELY * len(chance) ** (-2 / 3):
             return None
-        found += measured(1 - look.share - PROBE, total, turn=3)
+        found += measured(rest - HALF * rest, total, turn=3)
     return found if found.beyond(chance) >= SHOWN else None
 
 
