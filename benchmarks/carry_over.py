@@ -10,11 +10,11 @@ four seeds where there is noise:
     svd <= bias + 0.001                          without privacy
     covariance-svd <= private-bias + 0.002       one rating hidden, at the same ε
     covariance-svd <= the damped user mean       one rating or a whole person hidden
-    the error does not rise with ε               within two standard errors
+    the error does not rise with ε               within two standard errors, and lists do not fall
     lists >= private popularity - 0.003          nDCG@10, a whole person hidden, at the same ε
 
-What is measured is written to `--out`; a page of it is made with `--page`. The status is 1 where
-something does not hold.
+What is measured is written to `--out`; a page of it is made with `--page`, where sets and methods
+that were not measured now keep what stood there. The status is 1 where something does not hold.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ SEEDS = 4
 DELTAS = {"rating": 1e-6, "user": 1e-5}
 USER_DAMPING = 5.0
 LISTS = ("popularity", "covariance-svd")
+COLUMNS = (
+    "people", "ratings", "user mean", "bias", "svd", "private-bias, one rating",
+    "covariance-svd, one rating", "covariance-svd, one user",
+    *(f"lists by {method}, one user" for method in LISTS),
+)  # fmt: skip
 
 
 def books(users: int = 3000, items: int = 6000, ratings: int = 30_000, seed: int = 5) -> Dataset:
@@ -144,6 +149,10 @@ def broken_lists(lines: list[dict[str, Any]]) -> Iterator[str]:
         plain, own = (mean[data, epsilon, method] for method in LISTS)
         if own < plain - 0.003:
             yield f"{data}, lists, ε = {epsilon:g}: {own:.4f}, and popularity {plain:.4f}"
+    by = {(x["data"], x["epsilon"]): x["ndcg"] for x in lines if x["method"] == LISTS[1]}
+    for (data, less), (other, more) in itertools.pairwise(by):
+        if data == other and rises(by[data, more], by[data, less]):
+            yield f"{data}: lists become worse from ε = {less:g} to {more:g}"
 
 
 def rises(less: list[float], more: list[float]) -> bool:
@@ -152,36 +161,52 @@ def rises(less: list[float], more: list[float]) -> bool:
     return statistics.fmean(more) - statistics.fmean(less) > 2 * math.sqrt(sum(spread))
 
 
-def table(lines: list[dict[str, Any]]) -> str:
-    """One row a data set, one column a method and ε: errors, and then lists."""
-    head = ["data", "people", "ratings", "user mean", "bias", "svd"]
-    private = [("private-bias", "rating"), ("covariance-svd", "rating"), ("covariance-svd", "user")]
-    head += [f"{method}, one {unit}" for method, unit in private]
-    named = LISTS if any("ndcg" in x for x in lines) else ()
-    head += [f"lists by {method}, one user" for method in named]
-    rows = [head, ["---"] * len(head)]
-    for data in dict.fromkeys(x["data"] for x in lines if "rmse" in x):
-        own = [x for x in lines if x["data"] == data and "rmse" in x]
-        found = {(x["method"], x["unit"], x["epsilon"]): statistics.fmean(x["rmse"]) for x in own}
-        row = [data, f"{own[0]['people']:,}", f"{own[0]['ratings']:,}"]
-        row += [f"{found[name, 'none', None]:.3f}" for name in ("user mean", "bias", "svd")]
-        row += [" / ".join(f"{found[*kind, e]:.3f}" for e in EPSILONS) for kind in private]
-        lists = {
-            (x["method"], x["epsilon"]): f"{statistics.fmean(x['ndcg']):.3f}"
-            for x in lines
-            if x["data"] == data and "ndcg" in x
-        }
-        row += [" / ".join(lists.get((name, e), "") for e in EPSILONS) for name in named]
-        rows.append(row)
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+def cells(lines: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """What was measured of each data set, by column: errors, and then lists."""
+    rows: dict[str, dict[str, str]] = {}
+    by: dict[tuple[str, str], dict[float, str]] = {}
+    for line in lines:
+        data, kind = line["data"], "rmse" if "rmse" in line else "ndcg"
+        row, mean = rows.setdefault(data, {}), f"{statistics.fmean(line[kind]):.3f}"
+        if kind == "rmse":
+            row |= {"people": f"{line['people']:,}", "ratings": f"{line['ratings']:,}"}
+        named = f"{line['method']}, one {line['unit']}"
+        if line["epsilon"] is None:
+            row[line["method"]] = mean
+        else:
+            column = named if kind == "rmse" else f"lists by {named}"
+            by.setdefault((data, column), {})[line["epsilon"]] = mean
+    for (data, column), found in by.items():
+        rows[data][column] = " / ".join(found.get(epsilon, "") for epsilon in EPSILONS)
+    return rows
+
+
+def table(rows: dict[str, dict[str, str]]) -> str:
+    """One row a data set, one column a method with every ε."""
+    lines = [["data", *COLUMNS], ["---"] * (1 + len(COLUMNS))]
+    for data in sorted(rows, key=lambda name: SETS.index(name) if name in SETS else len(SETS)):
+        lines.append([data, *(rows[data].get(column, "") for column in COLUMNS)])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def read(text: str) -> dict[str, dict[str, str]]:
+    """The rows of a table as `table` writes it; of another one none."""
+    lines = [line[2:-2].split(" | ") for line in text.splitlines()]
+    if not lines or lines[0] != ["data", *COLUMNS]:
+        return {}
+    return {data: dict(zip(COLUMNS, found, strict=False)) for data, *found in lines[2:]}
 
 
 def page(path: Path, lines: list[dict[str, Any]]) -> None:
-    """Put the table between the marks of a page that is otherwise written by hand."""
+    """Put the table between the marks of a page that is otherwise written by hand; what was not
+    measured now stays as it stood there."""
     start, end = "<!-- measured -->\n", "<!-- end -->"
     text = path.read_text("utf-8")
-    before, after = text[: text.index(start) + len(start)], text[text.index(end) :]
-    path.write_text(f"{before}{table(lines)}\n{after}", "utf-8")
+    begin, stop = text.index(start) + len(start), text.index(end)
+    rows = read(text[begin:stop])
+    for data, found in cells(lines).items():
+        rows[data] = rows.get(data, {}) | found
+    path.write_text(f"{text[:begin]}{table(rows)}\n{text[stop:]}", "utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -190,12 +215,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--only", choices=("rmse", "ndcg"), help="ratings or lists alone")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--from", type=Path, dest="earlier")
+    parser.add_argument("--from", type=Path, dest="earlier", action="append", default=[])
     parser.add_argument("--page", type=Path)
     options = parser.parse_args(arguments)
     lines: list[dict[str, Any]] = []
-    if options.earlier:
-        lines = json.loads(options.earlier.read_text("utf-8"))["measured"]
+    for earlier in options.earlier:
+        lines += json.loads(earlier.read_text("utf-8"))["measured"]
     for name in options.sets or ([] if options.earlier else SETS):
         try:
             data = books() if name == "books" else load_dataset(name)
@@ -216,7 +241,7 @@ def main(arguments: list[str] | None = None) -> int:
         options.out.write_text(json.dumps({"measured": lines, "broken": found}, indent=1), "utf-8")
     if options.page:
         page(options.page, lines)
-    print(table(lines))
+    print(table(cells(lines)))
     print("\n".join(found) or "everything holds")
     return 1 if found else 0
 

@@ -9,6 +9,7 @@
                                                that fit by `local` and by Spark on two cores, one
                                                after the other: their ratio, and whether the models
                                                are the same to the bit
+    python benchmarks/covariance.py published  the paper's recipe on 10,000 items
     python benchmarks/covariance.py before ../before/src [DATA [EVERY]]
                                                pairs of items by another version's code and by ours,
                                                in turns, of every so manieth user of a data set
@@ -68,10 +69,10 @@ def one_fit(ratings: Any, catalogue: Catalogue | None = None, **settings: Any) -
     }
 
 
-def simulated_fit(*shape: int) -> dict[str, Any]:
-    one_fit(simulated(50, 60, 5))  # compile
+def simulated_fit(*shape: int, **settings: Any) -> dict[str, Any]:
+    one_fit(simulated(50, 60, 5), **settings)  # compile
     ratings = simulated(*shape)
-    return {"ratings": len(ratings), "pairs": _pairs(ratings)} | one_fit(ratings)
+    return {"ratings": len(ratings), "pairs": _pairs(ratings)} | one_fit(ratings, **settings)
 
 
 def _pairs(ratings: Ratings) -> int:
@@ -174,6 +175,8 @@ def main(arguments: list[str]) -> None:
     kind, *given = arguments or ["growth"]
     if kind == "one":
         print(json.dumps(simulated_fit(*map(int, given))))
+    elif kind == "published":
+        print(json.dumps(simulated_fit(2000, 10_000, 50, as_published=True)))
     elif kind == "fit":
         print(json.dumps(netflix_fit(given[0], int(given[1]))))
     elif kind == "sum":

@@ -125,6 +125,26 @@ def history(tmp_path):
     return str(path)
 
 
+@pytest.mark.parametrize(("epsilon", "popular"), [("0.05", True), ("5", False)])
+def test_fit_evaluate_and_recommend_say_in_one_line_what_was_released(
+    capsys, tmp_path, history, epsilon, popular
+) -> None:
+    """And that lists are popularity, where people and ε do not pay for more."""
+    model = str(tmp_path / "model.npz")
+    private = ["--feedback", "implicit", "--unit", "user", "--epsilon", epsilon, "--delta", "1e-5"]
+    for command in (
+        ["fit", "covariance-svd", model, *private, "--set", "seed=1"],
+        ["evaluate", "covariance-svd", "--protocol", "topn", *private, "--seed", "1"],
+        ["recommend", model, "--history", history],
+    ):
+        code, out, _ = run(capsys, *command)
+        assert code == 0
+        (line,) = (x for x in out.splitlines() if "these shares of the budget" in x)
+        assert line.startswith("Released with these shares of the budget: counts of items (")
+        assert ("these lists are popularity: about " in line) == popular
+        assert ("how tastes go together" in line) == (not popular)
+
+
 def test_perturb(capsys, history) -> None:
     result = run_json(capsys, "perturb", "s-epicrec", "--history", history, "--epsilon", "0.5")
     assert result["guarantee"]["epsilon"] == 0.5

@@ -80,9 +80,21 @@ def test_lists_below_popularity_are_said() -> None:
     assert [*carry_over.broken(lines)] == []
 
 
-def test_the_page_has_a_row_for_each_set(tmp_path) -> None:
+def test_lists_that_become_worse_with_epsilon_are_said() -> None:
+    common = {"data": "films", "unit": "user", "method": "covariance-svd"}
+    plain = common | {"method": "popularity", "ndcg": [0.1, 0.1]}
+    lines = [
+        common | {"epsilon": 1.0, "ndcg": [0.30, 0.31]}, plain | {"epsilon": 1.0},
+        common | {"epsilon": 10.0, "ndcg": [0.27, 0.28]}, plain | {"epsilon": 10.0},
+    ]  # fmt: skip
+    assert [*carry_over.broken(lines)] == ["films: lists become worse from ε = 1 to 10"]
+    lines[2]["ndcg"] = [0.25, 0.34]
+    assert [*carry_over.broken(lines)] == []
+
+
+def test_the_page_has_a_row_for_each_set_and_keeps_what_was_not_measured(tmp_path) -> None:
     small = carry_over.books(300, 200, 2000)
-    lines = [*carry_over.measured(small, 1), *carry_over.measured_lists(small, 1)]
+    lines = [*carry_over.measured(small, 1)]
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- measured -->\nold\n<!-- end -->\nafter\n", "utf-8")
     carry_over.page(page, lines)
@@ -91,3 +103,17 @@ def test_the_page_has_a_row_for_each_set(tmp_path) -> None:
     assert "old" not in text
     assert text.startswith("before\n")
     assert text.endswith("after\n")
+    (row,) = (line for line in text.splitlines() if line.startswith("| books |"))
+    films = [line | {"data": "films"} for line in carry_over.measured_lists(small, 1)]
+    carry_over.page(page, films)
+    after = page.read_text("utf-8").splitlines()
+    assert row in after
+    (other,) = (line for line in after if line.startswith("| films |"))
+    assert other.count("0.") == 6  # lists by two methods, at three ε
+    assert after.index(other) < after.index(row), "sets stand in their order"
+    carry_over.page(page, [line | {"data": "books"} for line in films])
+    (whole,) = (
+        line for line in page.read_text("utf-8").splitlines() if line.startswith("| books |")
+    )
+    assert whole.startswith(row.rstrip("| "))
+    assert whole.count("0.") > row.count("0.")

@@ -58,7 +58,7 @@ def few_items(people: int) -> Ratings:
     """Most people have most of 60 items, by popularity and a little by taste."""
     rng = np.random.default_rng(3)
     known, often = rng.normal(0, 1.2, 60), rng.normal(size=(people, 1))
-    taste = 0.5 * rng.normal(size=(people, 3)) @ rng.normal(size=(3, 60))
+    taste = 0.1 * rng.normal(size=(people, 3)) @ rng.normal(size=(3, 60))
     users, items = np.nonzero(rng.random((people, 60)) < 1 / (1 + np.exp(-known - often - taste)))
     return Ratings.from_columns(users, items).with_items(np.arange(60))
 
