@@ -1,13 +1,18 @@
-"""Draws per second of the integer noise, beside numpy's float noise and OpenDP, in one run.
+"""Draws per second of the integer noise, beside numpy's float noise and integer noise of OpenDP and
+diffprivlib, in one run.
 
-python benchmarks/noise.py          one thread, a table with ratios
-python benchmarks/noise.py --full   then 158 million Gaussian draws into one array, all threads
+python benchmarks/noise.py                 one thread, a table with ratios
+python benchmarks/noise.py --with PYTHON   an interpreter that has diffprivlib, where this has not
+python benchmarks/noise.py --full          158 million Gaussian draws, too, into one array, all threads
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import resource
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -18,6 +23,24 @@ from epicrec.privacy import add_integer_gaussian, discrete_laplace, integer_gaus
 DRAWS = 4_000_000
 FULL = 158_000_000
 SCALES = (0.1, 1.0, 50.0, 1e3, 1e6, 2.0**40)
+DIFFPRIVLIB = """
+import json, sys, time
+from diffprivlib.mechanisms import GaussianDiscrete, Geometric
+def rate(mechanism, draws):
+    times = []
+    for _ in range(2):
+        start = time.perf_counter()
+        for _ in range(draws):
+            mechanism.randomise(0)
+        times.append(time.perf_counter() - start)
+    return draws / min(times) / 1e6
+found = []
+for scale in json.loads(sys.argv[1]):
+    normal = GaussianDiscrete(epsilon=1.0, delta=1e-5)
+    normal._scale = scale
+    found.append([rate(Geometric(epsilon=1 / scale), 20_000), rate(normal, 2_000)])
+print(json.dumps(found))
+"""
 
 
 def rate(call: Callable[[], object], draws: int, rounds: int = 5) -> float:
@@ -44,23 +67,39 @@ def opendp_rate(law: str, scale: float) -> float | None:
     return rate(lambda: mechanism(zeros), len(zeros), rounds=2)
 
 
-def table() -> None:
+def diffprivlib_rates(pythons: list[str]) -> list[list[float]] | None:
+    """For each scale that of its Laplace and of its Gaussian integers, by the first interpreter
+    that has it."""
+    for python in pythons:
+        command = [python, "-W", "ignore", "-c", DIFFPRIVLIB, json.dumps(SCALES)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if "ModuleNotFoundError" not in done.stderr:
+            done.check_returncode()
+            found: list[list[float]] = json.loads(done.stdout)
+            return found
+    return None
+
+
+def beside(ours: float, theirs: float | None) -> str:
+    return f"{theirs:10.3f}{ours / theirs:8.0f}" if theirs else f"{'-':>10}{'-':>8}"
+
+
+def table(pythons: list[str]) -> None:
     rng = np.random.default_rng()
     threads, noise._threads = noise._threads, lambda: 1
     print(f"one thread, millions of draws per second, best of 5 × {DRAWS:,}")
-    print(
-        f"{'law':10}{'scale':>12}{'epicrec':>10}{'numpy':>10}{'ratio':>8}{'OpenDP':>10}{'ratio':>8}"
-    )
-    for law, draw, floats in (
-        ("laplace", discrete_laplace, rng.laplace),
-        ("gaussian", integer_gaussian, rng.normal),
+    heads = ("epicrec", "numpy", "ratio", "OpenDP", "ratio", "diffpriv", "ratio")
+    print(f"{'law':10}{'scale':>12}", *(f"{h:>{8 if h == 'ratio' else 10}}" for h in heads), sep="")
+    others = diffprivlib_rates(pythons)
+    for at, (law, draw, floats) in enumerate(
+        (("laplace", discrete_laplace, rng.laplace), ("gaussian", integer_gaussian, rng.normal))
     ):
         draw(10, 1)  # compile
-        for scale in SCALES:
+        for k, scale in enumerate(SCALES):
             ours = rate(lambda d=draw, s=scale: d(DRAWS, s), DRAWS)
             theirs = rate(lambda f=floats, s=scale: f(0, s, DRAWS), DRAWS)
-            other = opendp_rate(law, scale)
-            tail = f"{other:10.3f}{ours / other:8.0f}" if other else f"{'-':>10}{'-':>8}"
+            tail = beside(ours, opendp_rate(law, scale))
+            tail += beside(ours, others[k][at] if others else None)
             print(f"{law:10}{scale:12.4g}{ours:10.1f}{theirs:10.1f}{ours / theirs:8.2f}{tail}")
     few = list(np.linspace(1.5, 40, 20))
     calls = rate(lambda: [discrete_laplace(20, few) for _ in range(100)], 100) * 1e6
@@ -86,7 +125,8 @@ def full() -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="also draw 158 million")
+    parser.add_argument("--with", dest="others", action="append", default=[])
     arguments = parser.parse_args()
-    table()
+    table([sys.executable, *arguments.others])
     if arguments.full:
         full()

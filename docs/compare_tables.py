@@ -1,8 +1,9 @@
 """Write docs/compare.md from what `epicrec compare` found: no figure by hand.
 
-epicrec compare --data films --json --plot docs/compare-films.svg > docs/compare-films.json
-python docs/compare_tables.py            # writes the page
-python docs/compare_tables.py --check    # says whether it is as it would be written
+epicrec compare --data films --task lists --json > lists.json
+python docs/compare_tables.py lists.json # takes its tasks over in the place of earlier ones, draws
+                                         # the plot and writes the page
+python docs/compare_tables.py --check    # says whether the page is as it would be written
 """
 
 from __future__ import annotations
@@ -12,8 +13,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from epicrec.evaluate.contenders import CHIEN, TASKS
+from epicrec.evaluate.plots import plot_comparison
+
 HERE = Path(__file__).parent
 DATA = ("films", "ml-100k", "ml-1m")
+
+AT = 1.0
+"""The ε of the table at the top."""
+UNITS = ("rating value", "item", "rating", "user")
+"""What is hidden, from less to more."""
+PEER = "DPALS"
+SHORT = f"""The best of each kind at ε = {AT:g}, what is hidden growing from row to row: RMSE of
+ratings, which is better low, and nDCG@10 of lists, which is better high. *Means, popularity* is
+what needs no taste, without privacy. Other ε, and whose each method is, follow below."""
 
 NOTES = {
     "ml-1m": "McSherry & Mironov's two rows were measured before their recipe followed the paper "
@@ -50,11 +63,41 @@ How to read them:
 
 def page() -> str:
     found = [json.loads((HERE / f"compare-{data}.json").read_text("utf-8")) for data in DATA]
-    parts = [HEAD]
+    parts = [HEAD, "## In short", "", SHORT, "", *piped(summary(found)), ""]
     for one in found:
         parts += section(one)
     parts += ["## Who promises what", "", *promises(found)]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def summary(found: list[dict[str, Any]]) -> list[list[str]]:
+    """For each task and unit the best of the papers, of the peer and of ours at one ε, between
+    what needs no taste and what is possible without privacy."""
+    kinds = ("a paper, as published", PEER, "ours")
+    rows = [["data, task", "hidden", *kinds, "means, popularity", "without privacy"]]
+    for one in found:
+        for task, table in one["tasks"].items():
+            openly = [row for row in table["rows"] if row["epsilon"] is None]
+            plain = [row for row in openly if row["method"] in ("bias", "popularity")]
+            limits = [_best(some, table["metric"]) for some in (plain, openly)]
+            for unit in UNITS:
+                own: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
+                for row in table["rows"]:
+                    if (row["unit"], row["epsilon"]) == (unit, AT):
+                        kind = {"ours": "ours", CHIEN: PEER}.get(row["whose"], kinds[0])
+                        own[kind].append(row)
+                if any(own.values()):
+                    best = [_best(some, table["metric"]) for some in own.values()]
+                    rows.append([f"{one['data']}, {task}", unit, *best, *limits])
+    return rows
+
+
+def _best(rows: list[dict[str, Any]], metric: str) -> str:
+    """The best of some rows with its name; nothing where there is none."""
+    if not rows:
+        return ""
+    row = sorted(rows, key=lambda row: row[metric], reverse=metric != "rmse")[0]
+    return f"{row[metric]:.3f} {row['method'].removesuffix(', as published')}"
 
 
 def promises(found: list[dict[str, Any]]) -> list[str]:
@@ -83,7 +126,8 @@ def section(found: dict[str, Any]) -> list[str]:
         f"## {name}{short}", "",
         f"{found['users']:,} people, {found['items']:,} items, {found['ratings']:,} ratings; "
         f"δ = {found['delta']:g}.", "",
-        f"![Every method on {name} by ε](compare-{name}.svg)", "", NOTES.get(name, ""), "",
+        f"![Every method on {name} by ε](compare-{name}.svg)", "",
+        *([NOTES[name], ""] if name in NOTES else []),
     ]  # fmt: skip
     for task, table in found["tasks"].items():
         draws = max(len(row["values"]) for row in table["rows"])
@@ -101,7 +145,7 @@ def section(found: dict[str, Any]) -> list[str]:
 
 def pivot(found: dict[str, Any], table: dict[str, Any]) -> list[str]:
     """A row for each method, a column for each ε."""
-    budgets, metric = found["epsilons"], table["metric"]
+    budgets, metric = table.get("epsilons", found["epsilons"]), table["metric"]
     rows: dict[str, dict[str, str]] = {}
     for row in table["rows"]:
         spread = "" if row["spread"] is None else f"\u00a0±\u00a0{row['spread']:.3f}"
@@ -121,9 +165,23 @@ def pivot(found: dict[str, Any], table: dict[str, Any]) -> list[str]:
     return piped([[*next(iter(rows.values()))], *([*row.values()] for row in rows.values())])
 
 
+def take(path: Path) -> None:
+    """The tasks of a run in the place of earlier ones, and the plot of all."""
+    new = json.loads(path.read_text("utf-8"))
+    target = HERE / f"compare-{new['data']}.json"
+    kept = json.loads(target.read_text("utf-8"))["tasks"] if target.exists() else {}
+    fresh = {task: table | {"epsilons": new["epsilons"]} for task, table in new["tasks"].items()}
+    tasks = {task: fresh.get(task) or kept[task] for task in TASKS if task in fresh | kept}
+    found = new | {"tasks": tasks}
+    target.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    plot_comparison(found, target.with_suffix(".svg"))
+
+
 def main() -> int:
     target = HERE / "compare.md"
     if "--check" not in sys.argv:
+        for path in sys.argv[1:]:
+            take(Path(path))
         target.write_text(page(), "utf-8")
         return 0
     fresh = target.read_text("utf-8") == page()

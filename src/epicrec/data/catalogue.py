@@ -69,7 +69,8 @@ class Catalogue:
             if name not in table.column_names:
                 raise InputError(
                     f"the catalogue has no column {name!r}; found {', '.join(table.column_names)}. "
-                    "Rename the columns to item_id, title, genres"
+                    "Rename the columns to item_id, title, genres (the last may be empty), with "
+                    "commas between them, or list item_id alone"
                 )
         if table.num_rows == 0:
             raise InputError("the catalogue is empty; give at least one item")

@@ -73,8 +73,8 @@ def check_names(names: list[str], needed: Sequence[str] = ("user_id", "item_id")
         if name not in names:
             raise InputError(
                 f"there is no column {name!r}; found {', '.join(names) or 'none'}. Rename the "
-                "columns to user_id, item_id, rating, timestamp, or say which they are with "
-                "--columns user=…,item=…,rating=…,time=…"
+                "columns to user_id, item_id, rating, timestamp, or convert a file once: epicrec "
+                "data convert FILE FOLDER --columns user=…,item=…,rating=…,time=… --sep ';'"
             )
 
 

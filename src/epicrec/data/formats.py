@@ -103,7 +103,10 @@ def _read(path: Path, names: list[str]) -> pa.Table:
         if path.suffix in (".csv", ".tsv", ".txt"):
             return _renamed(_read_csv(path, "," if path.suffix == ".csv" else "\t", None))
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"cannot read {path}: {error}. Check the file and its format") from error
+        raise InputError(
+            f"cannot read {path}: {error}. A list of items is a file with the columns item_id, "
+            "title, genres: Parquet, or CSV with commas and '|' between genres"
+        ) from error
     raise InputError(f"{path}: unknown format {path.suffix!r}; use .parquet, .csv or .dat")
 
 

@@ -286,7 +286,11 @@ def _explained(
     return error
 
 
-_WANTED = {"rating": "a number", "timestamp": "seconds, a date or a time", "probe": "true or false"}
+_WANTED = {
+    "rating": "a number such as 4.5",
+    "timestamp": "seconds, a date or a time",
+    "probe": "true or false",
+}
 
 
 def _unreadable(part: Path, error: Exception) -> InputError:
