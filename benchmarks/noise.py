@@ -3,7 +3,7 @@ diffprivlib, in one run.
 
 python benchmarks/noise.py                 one thread, a table with ratios
 python benchmarks/noise.py --with PYTHON   an interpreter that has diffprivlib, where this has not
-python benchmarks/noise.py --full          158 million Gaussian draws, too, into one array, all threads
+python benchmarks/noise.py --full          158 million Gaussian draws, too, into one array
 """
 
 from __future__ import annotations
