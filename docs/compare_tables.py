@@ -24,6 +24,7 @@ AT = 1.0
 UNITS = ("rating value", "item", "rating", "user")
 """What is hidden, from less to more."""
 PEER = "DPALS"
+NAMES = {"rmse": "RMSE", "ndcg": "nDCG@10"}
 SHORT = f"""The best of each kind at ε = {AT:g}, what is hidden growing from row to row: RMSE of
 ratings, which is better low, and nDCG@10 of lists, which is better high. *Means, popularity* is
 what needs no taste, without privacy. Other ε, and whose each method is, follow below."""
@@ -43,8 +44,8 @@ epicrec compare --data films
 epicrec compare --data ml-100k --quick
 epicrec compare --data ml-1m --keep rows     # ended and run again, it goes on
 ```
-
-How to read them:
+"""
+READ = """## How to read it
 
 - **The same ε is not the same promise.** *Unit* and *relation* say what is hidden and against what:
   the value of a rating is less than a rating, and that is less than a person. *Trusted* says who
@@ -63,7 +64,7 @@ How to read them:
 
 def page() -> str:
     found = [json.loads((HERE / f"compare-{data}.json").read_text("utf-8")) for data in DATA]
-    parts = [HEAD, "## In short", "", SHORT, "", *piped(summary(found)), ""]
+    parts = [HEAD, "## In short", "", SHORT, "", *piped(summary(found)), "", READ]
     for one in found:
         parts += section(one)
     parts += ["## Who promises what", "", *promises(found)]
@@ -131,7 +132,7 @@ def section(found: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
     for task, table in found["tasks"].items():
         draws = max(len(row["values"]) for row in table["rows"])
-        lines += [f"### {name}, {task}: {table['metric']}, {draws} draws of the noise", ""]
+        lines += [f"### {name}, {task}: {NAMES[table['metric']]}, {draws} draws of the noise", ""]
         lines += [*pivot(found, table), ""]
         reasons: dict[str, list[str]] = {}
         for one in table["refused"]:
