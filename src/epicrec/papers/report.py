@@ -102,7 +102,11 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _pipes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     columns = _columns(rows)
     lines = [columns, ["---"] * len(columns)]
-    lines += [[shown(row.get(name)) for name in columns] for row in rows]
+    for row in rows:
+        cells = {name: shown(row.get(name)) for name in columns}
+        if cells.get("data"):  # as code, which is not broken at a hyphen
+            cells["data"] = f"`{cells['data']}`"
+        lines.append([*cells.values()])
     return [
         f"| {' | '.join(_starred(cell.replace('|', ' ')) for cell in line)} |" for line in lines
     ]
