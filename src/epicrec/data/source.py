@@ -287,8 +287,8 @@ def _explained(
 
 
 _WANTED = {
-    "rating": "a number such as 4.5",
-    "timestamp": "seconds, a date or a time",
+    "rating": "a number with a point, such as 4.5",
+    "timestamp": "seconds, a date or a time, such as 2024-03-31",
     "probe": "true or false",
 }
 
