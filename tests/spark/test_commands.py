@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,6 +18,7 @@ from epicrec.cli import main
 from epicrec.data import Catalogue, Ratings, load_dataset
 from epicrec.data.datasets import Dataset, write_dataset
 from epicrec.perturb import Release
+from ports import held_port
 
 pytestmark = MARKS
 
@@ -101,6 +104,52 @@ def test_bad_rows_leave_no_folder(run, tmp_path: Path) -> None:
         names = ["--columns", "user=u,item=i,rating=r"]
         assert said in run(*line, *names, there=True, status=2)
         assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("column", ["user_id", "item_id", "rating"])
+def test_a_row_without_something_leaves_no_model_and_no_releases(
+    run, data: Path, tmp_path: Path, column
+) -> None:
+    bad, kept, model = tmp_path / "bad", tmp_path / "kept", tmp_path / "model.npz"
+    shutil.copytree(data, bad)
+    rows = pq.read_table(bad / "ratings.parquet")
+    at = rows.column_names.index(column)
+    holes = pc.if_else(np.arange(len(rows)) == 7, None, rows[column])
+    pq.write_table(rows.set_column(at, column, holes), bad / "ratings.parquet")
+    fit = ["fit", "private-bias", model, "--epsilon", 1, "--data", bad, "--checkpoint", kept]
+    sent = [
+        "perturb",
+        "dpi",
+        "--scale",
+        "1:5:1",
+        "--epsilon",
+        1,
+        "--data",
+        bad,
+        "--output",
+        tmp_path / "sent",
+    ]
+    for line in (fit, sent):
+        assert f"a row has no {column.removesuffix('_id')}" in run(*line, there=True, status=2)
+    assert not [*kept.glob("*.npz")]
+    assert {path.name for path in tmp_path.iterdir()} == {"bad", "kept"}
+
+
+def test_without_a_cluster_nothing_is_written(run, data: Path, tmp_path, monkeypatch) -> None:
+    line = ["--data", data, "--epsilon", 1, "--engine", "spark", "--master"]
+    lines = [
+        ["fit", "private-bias", tmp_path / "model.npz", "--checkpoint", tmp_path / "kept", *line],
+        ["perturb", "s-epicrec", "--output", tmp_path / "sent", *line],
+    ]
+    for line in lines:
+        with held_port() as port:
+            said = run(*line, f"spark://127.0.0.1:{port}", status=2)
+        assert "no Spark master answers" in said
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    for line in lines:
+        assert "needs Java 17 or 21" in run(*line, "local[1]", status=2)
+    assert [path.name for path in tmp_path.rglob("*") if path.name != "lock"] == ["kept"]
 
 
 REFUSED = {
