@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import IntegrityError
+from starlette.routing import BaseRoute
 
 from epicrec import wire
 from epicrec._version import __version__
@@ -75,13 +76,11 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,  # FastAPI's own page loads scripts from elsewhere; /docs is ours
         redoc_url=None,
-        responses=_PROBLEMS,
     )
     app.state.service = service
     app.openapi = partial(_openapi, app.openapi)  # type: ignore[method-assign]
     app.router.routes[:0] = ROUTES
-    for module in (recommend, items, people, feedback, gorse, operator):  # the most frequent first
-        app.include_router(module.router)
+    app.router.routes += _routes(settings.role)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(InputError, _unusable)
     app.add_exception_handler(BusyError, _busy)
@@ -91,7 +90,6 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_exception_handler(gone, _unavailable)
     larger = {}
     if settings.role:
-        app.include_router(collective.ROUTERS[settings.role])
         app.add_exception_handler(Refusal, collective.refused)
         larger = dict.fromkeys(collective.LARGE, settings.collective_body_limit)
     app.add_middleware(
@@ -99,6 +97,18 @@ def create_app(settings: Settings) -> FastAPI:
         patience=settings.read_timeout, larger=larger,
     )  # fmt: skip
     return app
+
+
+@cache
+def _routes(role: str) -> list[BaseRoute]:
+    """The most frequent first. Made once: to check what each may answer takes longer than a start
+    does without it."""
+    every = APIRouter()
+    for module in (recommend, items, people, feedback, gorse, operator):
+        every.include_router(module.router, responses=_PROBLEMS)
+    if role:
+        every.include_router(collective.ROUTERS[role], responses=_PROBLEMS)
+    return every.routes
 
 
 def _openapi(document: Callable[[], dict[str, Any]]) -> dict[str, Any]:
