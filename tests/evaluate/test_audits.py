@@ -41,9 +41,15 @@ from epicrec.system.audit import device_games, server_games
 SURE = 1 - 1e-6
 
 
-def effects_games(unit: str, noise: str, monkeypatch: pytest.MonkeyPatch) -> list[Game]:
-    """The covariance recommender where it measures item effects alone."""
+def effects_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The covariance recommender where it measures item effects alone. What it makes of the sums
+    it released takes most of a fit's time; two rounds of that show an audit as much as twenty."""
     monkeypatch.setattr("epicrec.evaluate.audits.covariance._MOST", 0)
+    monkeypatch.setattr("epicrec.models.estimates.ROUNDS", 2)
+
+
+def effects_games(unit: str, noise: str, monkeypatch: pytest.MonkeyPatch) -> list[Game]:
+    effects_alone(monkeypatch)
     return covariance_games(make_model("covariance-svd", epsilon=1.0, unit=unit, noise=noise))
 
 
@@ -53,7 +59,7 @@ def effects_games(unit: str, noise: str, monkeypatch: pytest.MonkeyPatch) -> lis
 @pytest.mark.parametrize("row", DEFAULTS, ids=lambda row: row.name)
 def test_what_is_proved_holds_and_most_of_it_is_found(row: Row, monkeypatch: Any) -> None:
     if row.method.startswith("covariance"):
-        monkeypatch.setattr("epicrec.evaluate.audits.covariance._MOST", 0)
+        effects_alone(monkeypatch)
     games = [replace(game, rounds=min(game.rounds, 80_000)) for game in games_of(row)]
     found = judge(row.name, games, part=0.5, confidence=SURE)
     assert found.holds, found
