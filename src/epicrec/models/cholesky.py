@@ -1,4 +1,7 @@
-"""Small positive definite systems, solved inside compiled kernels."""
+"""Small positive definite systems, solved inside compiled kernels.
+
+Numbers are copied one by one: to compile the assignment of an array takes seconds.
+"""
 
 from __future__ import annotations
 
@@ -55,4 +58,6 @@ def inverse_root(matrix: Any, root: Any) -> None:
         for c in range(a):
             inverse[a, c] /= matrix[a, a]
         inverse[a, a] = 1 / matrix[a, a]
-    root[:] = inverse.T
+    for a in range(n):
+        for b in range(n):
+            root[a, b] = inverse[b, a]

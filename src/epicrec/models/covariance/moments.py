@@ -132,9 +132,10 @@ def left_out_errors(indptr: Any, items: Any, residuals: Any, columns: Any, ridge
         start, stop = indptr[user], indptr[user + 1]
         if start == stop:
             continue
-        gram[:] = 0.0
-        np.fill_diagonal(gram, ridge)
-        right[:] = 0.0
+        for a in range(k):
+            right[a] = 0.0
+            for b in range(k):
+                gram[a, b] = ridge if a == b else 0.0
         for first in range(start, stop, _ROWS):
             many = min(_ROWS, stop - first)
             for at in range(many):
@@ -143,14 +144,18 @@ def left_out_errors(indptr: Any, items: Any, residuals: Any, columns: Any, ridge
                     own[at, a] = row[a]
                     right[a] += row[a] * residual
             np.dot(own[:many].T, own[:many], part)
-            gram += part
+            for a in range(k):
+                for b in range(k):
+                    gram[a, b] += part[a, b]
         inverse_root(gram, root)
         people = root @ (root.T @ right)
         for first in range(start, stop, _ROWS):
             many = min(_ROWS, stop - first)
             if stop - start > _ROWS:
                 for at in range(many):
-                    own[at] = columns[items[first + at]]
+                    row = columns[items[first + at]]
+                    for a in range(k):
+                        own[at, a] = row[a]
             np.dot(own[:many], root, spanned[:many])
             np.dot(own[:many], people, found[:many])
             for at in range(many):
