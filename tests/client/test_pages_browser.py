@@ -318,7 +318,7 @@ def test_everything_works_without_script(pages: Pages, chromium: Any) -> None:
     page.get_by_role("searchbox").fill("Alien")
     press(page, "Search")
     page.get_by_role("link", name="Alien", exact=True).click()
-    press(page, "On my watchlist")
+    press(page, "Put on my watchlist")
     press(page, "4 of 5 stars")
     assert pages.device.history.ratings()["alien-1979"] == 4
     assert pages.device.shelf.watchlist() == [], "what is rated was seen"

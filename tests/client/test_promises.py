@@ -661,7 +661,7 @@ NOT_PROMISES = (
     "Why we ask",
     "nothing learned , give or take",
     "sent as it is not known:",
-    "the mechanism gives no bound , nothing learned",
+    "the mechanism gives no bound nothing learned",
     "the two would not know of each other's releases.",
     "“after” is the most that can be believed from what was sent, whatever else is known.",
 )

@@ -242,6 +242,17 @@ def entrance_page(opened: Path | None = None) -> str:
     return PAGES.get_template("entrance.html").render(opened=opened)
 
 
+def sentence(text: object) -> str:
+    """What an error says, as a sentence. It may begin with a file's name or an address, which stay.
+
+    >>> sentence("no file was chosen"), sentence("films.csv is empty.")
+    ('No file was chosen.', 'films.csv is empty.')
+    """
+    words = str(text).rstrip(".")
+    named = any(mark in words.partition(" ")[0] for mark in ".:/")
+    return f"{words if named else words[:1].upper() + words[1:]}."
+
+
 def to(path: str) -> RedirectResponse:
     """On to another page after a change."""
     return RedirectResponse(path, 303)
@@ -258,6 +269,6 @@ PAGES.globals.update(
     in_worlds=in_worlds, in_words=in_words, strengths=STRENGTHS, isinf=isinf, promise=promise
 )
 PAGES.filters["segment"] = lambda text: quote(str(text), safe="")
-PAGES.filters["sentence"] = lambda text: str(text)[:1].upper() + str(text)[1:].rstrip(".") + "."
+PAGES.filters["sentence"] = sentence
 PAGES.filters["day"] = lambda text: str(text)[:10]
 PAGES.filters["moment"] = lambda text: str(text)[:16].replace("T", " ")

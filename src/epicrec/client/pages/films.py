@@ -85,7 +85,8 @@ def links(shown: dict[str, Any]) -> dict[str, str]:
 def mark(ask: Ask) -> Response:
     """What the person says about a film: seen, good or not, stars, for later, not interested."""
     device, item, act = ask.device, ask.field("item_id"), ask.field("act")
-    known(device, item)
+    if act not in ("not-later", "again"):  # what a list had that is gone can be taken back
+        known(device, item)
     shelf, history = device.shelf, device.history
     if act in THUMBS or act == "stars":
         stars = THUMBS[act] if act in THUMBS else _stars(ask.field("stars"))
