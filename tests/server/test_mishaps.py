@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,9 +74,10 @@ def test_a_database_that_is_gone_and_comes_back(
         assert serving.client().get("/api/health/ready").json()["Ready"] is True
 
 
-@pytest.mark.parametrize("name", ["top_items.npy", "meta.json"])
-def test_a_damaged_training_gives_way_to_the_one_before(tmp_path: Path, name: str) -> None:
-    folder = tmp_path / "server"
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Client, list[str]]:
+    """A server's folder with two trainings, one of its users, and that user's list."""
+    folder = tmp_path_factory.mktemp("trained") / "server"
     with running(folder, catalogue="films") as serving:
         user, leaver = serving.register(), serving.register()
         for one in (user, leaver):
@@ -84,6 +86,15 @@ def test_a_damaged_training_gives_way_to_the_one_before(tmp_path: Path, name: st
         found = user.get(f"/api/recommend/{user.user_id}").json()
         serving.admin.train()
         leaver.delete(f"/api/user/{leaver.user_id}")  # overwrites rows, which is no damage
+    return folder, user, found
+
+
+@pytest.mark.parametrize("name", ["top_items.npy", "meta.json"])
+def test_a_damaged_training_gives_way_to_the_one_before(
+    tmp_path: Path, trained: tuple[Path, Client, list[str]], name: str
+) -> None:
+    before, user, found = trained
+    folder = shutil.copytree(before, tmp_path / "server")
     damage(folder / "models" / "2" / name)
     with locked(folder / "train.lock", wait=False), running(folder) as serving:
         health = serving.client().get("/api/health/ready").json()

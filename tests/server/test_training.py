@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,9 +29,10 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(data=str(tmp_path), factors=16, iterations=8)
 
 
-@pytest.fixture
-def filled(settings: Settings, films: Catalogue, viewers: Ratings) -> Iterator[Database]:
+@pytest.fixture(scope="module")
+def everybody(tmp_path_factory: pytest.TempPathFactory, films: Catalogue, viewers: Ratings) -> Path:
     """The embedded films and 300 viewers, all they watched released."""
+    settings = Settings(data=str(tmp_path_factory.mktemp("everybody")))
     database = Database(settings.database_url)
     database.migrate()
     with database.writing() as connection:
@@ -41,6 +43,14 @@ def filled(settings: Settings, films: Catalogue, viewers: Ratings) -> Iterator[D
             seen = films.item_ids[viewers.items[viewers.row(user)]]
             rows = [wire.Feedback(FeedbackType="watch", UserId=name, ItemId=str(i)) for i in seen]
             releases.put(connection, rows)
+    database.stop()
+    return settings.folder
+
+
+@pytest.fixture
+def filled(settings: Settings, everybody: Path) -> Iterator[Database]:
+    shutil.copytree(everybody, settings.folder, dirs_exist_ok=True)
+    database = Database(settings.database_url)
     yield database
     database.stop()
 
