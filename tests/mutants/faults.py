@@ -269,6 +269,10 @@ NAMED = [
         "rest = 1 - look.share - share", "rest = 1 - share",
     ),
     Fault(
+        "a second look at tastes with all of the rest", "covariance", _HISTORIES,
+        "measured(rest - HALF * rest, turn=3)", "measured(rest, turn=3)",
+    ),
+    Fault(
         "μ for the share, not its root", "covariance", _BUDGET,
         "mu = gaussian_mu(self.epsilon, self.delta) * sqrt(share)",
         "mu = gaussian_mu(self.epsilon, self.delta) * share**0.25",

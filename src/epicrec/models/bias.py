@@ -80,14 +80,17 @@ class Popularity(Recommender):
 
     def _fit(self, ratings: Ratings) -> None:
         from epicrec.models.covariance.budget import Budget, check_budget
-        from epicrec.models.covariance.histories import release_counts
+        from epicrec.models.covariance.histories import FIRST_LOOK, only_counts, release_counts
 
         check_budget(self.epsilon, self.delta, self.unit)
         if self.epsilon is None:
             self.counts_, self.guarantee_ = ratings.item_counts.astype(np.float64), None
             return
         budget = Budget(self.epsilon, self.delta, self.unit, "gaussian", self.seed, once=self.once)
-        self.counts_ = release_counts(budget.bounded(ratings), budget, 1.0, self.engine).counts
+        ratings = budget.bounded(ratings)
+        # as private lists begin: with the same seed, lists that are popularity are these
+        look = release_counts(ratings, budget, FIRST_LOOK, self.engine)
+        self.counts_ = only_counts(ratings, budget, self.engine, look).counts
         self.guarantee_, self.released_ = budget.guarantee().to_dict(), budget.spent
 
     def _scores(self, histories: Ratings) -> Floats:

@@ -127,6 +127,18 @@ def test_private_popularity_has_the_noise_it_claims(unit: str) -> None:
     assert found.released_ == {"counts of items": 1.0}
 
 
+@pytest.mark.parametrize("unit", ["rating", "user"])
+def test_lists_that_are_popularity_are_those_of_private_popularity(unit: str) -> None:
+    """With the same seed: so that a comparison shows the methods, and not their draws."""
+    films = load_dataset("films")
+    plain = Popularity(epsilon=0.02, delta=1e-5, unit=unit, seed=1).fit(films.ratings)
+    lists = model(0.02, unit=unit).fit(films.ratings, films.catalogue)
+    assert "these lists are popularity: about" in lists.note_
+    users = films.ratings.user_ids[:20]
+    one, two = (found.recommend(users, n=10).to_pydict() for found in (plain, lists))
+    assert one["item_id"] == two["item_id"]
+
+
 def test_a_private_popularity_is_saved_without_histories(tmp_path) -> None:
     ratings = Ratings.from_columns([1, 1, 2], [10, 20, 20])
     Popularity(epsilon=1, unit="user", seed=0).fit(ratings).save(tmp_path / "m.npz")

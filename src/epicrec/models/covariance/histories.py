@@ -16,7 +16,7 @@ from epicrec.engine import Engine
 from epicrec.models.covariance.basis import FEW, Basis, popularity_weights, with_own
 from epicrec.models.covariance.budget import Budget
 from epicrec.models.covariance.kernel import check_memory, dense, fits
-from epicrec.models.covariance.statistics import STEPS, Integers, ItemEffects, PairSums
+from epicrec.models.covariance.statistics import STEPS, ItemEffects, PairSums
 from epicrec.models.covariance.tastes import (
     DIRECTION_BITS,
     ITEM_BITS,
@@ -151,7 +151,7 @@ def release_histories(
     if budget.pairs and not room and choose_way(budget, look, room=True, bare=bare) == "pairs":
         note = f"the pairs of {ratings.n_items:,} items do not fit in memory, {way} had their share"
     if way == "popularity":
-        look += release_counts(ratings, budget, 1 - FIRST_LOOK, engine, turn=1)
+        look = only_counts(ratings, budget, engine, look)
         note = note or (
             f"these lists are popularity: about {max(round(look.people), 0):,} people and "
             f"epsilon = {budget.epsilon:g} do not pay for more"
@@ -188,6 +188,11 @@ def release_counts(
     raw, noise = budget.measure(statistic, share, engine(statistic, ratings), turn=turn)
     _, one, user, _ = statistic.per_unit
     return Look(raw[:n] / one, noise / one, float(raw[n] / user), noise / user, share)
+
+
+def only_counts(ratings: Ratings, budget: Budget, engine: Engine, look: Look) -> Look:
+    """A first look at counts, and another with all of the rest."""
+    return look + release_counts(ratings, budget, 1 - look.share, engine, turn=1)
 
 
 def choose_way(budget: Budget, look: Look, *, room: bool, bare: bool) -> Way:
@@ -291,20 +296,19 @@ def _shown(
     """
     chance = products.matrix(products(by_popularity(look, counts, budget.unit)))
     chance *= look.people / DRAWN
-    total = engine(products, ratings)
 
-    def measured(share: float, total: Integers, turn: int) -> Together:
-        packed, noise = budget.measure(products, share, total, turn=turn)
+    def measured(share: float, turn: int) -> Together:
+        packed, noise = budget.measure(products, share, engine(products, ratings), turn=turn)
         return Together(products.matrix(packed), noise / (5 << 2 * TASTE_BITS), share)
 
     if by_item:
-        found = measured(START, total, turn=2)
+        found = measured(START, turn=2)
     else:
         rest = 1 - look.share
-        found = measured(HALF * rest, total.copy(), turn=2)
+        found = measured(HALF * rest, turn=2)
         if found.beyond(chance) < 1 + RARELY * len(chance) ** (-2 / 3):
             return None
-        found += measured(rest - HALF * rest, total, turn=3)
+        found += measured(rest - HALF * rest, turn=3)
     return found if found.beyond(chance) >= SHOWN else None
 
 
