@@ -7,8 +7,9 @@ python benchmarks/server.py --quick             a tenth of everything
 python benchmarks/server.py --database postgresql://…    the same there, by one worker and by two
 
 The server runs in one process, the clients in a second. Hello and recommendations take turns in the
-same run, so that what else the machine does falls on both; processor time is the server's own, so
-that it falls on neither.
+same run, by as many workers, so that what else the machine does falls on both; processor time is
+the server's own, so that it falls on neither. "First" is somebody whose key or list the server has
+not seen since it started; hello at the same pace tells what of a wait is the machine's.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
+import itertools
 import json
 import os
 import random
 import resource
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,13 +37,11 @@ import httpx
 import numpy as np
 
 HELLO = """
-import sys, uvicorn
 from fastapi import FastAPI
 app = FastAPI()
 @app.get("/hello")
 async def hello() -> dict[str, str]:
     return {"hello": "world"}
-uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=False, log_level="warning")
 """
 HELLO_PORT, SERVER_PORT = 18_187, 18_188
 HELLO_REQUEST = b"GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -191,54 +192,75 @@ def load(
     users: int, items: int, seconds: float, rounds: int, connections: int, database: str
 ) -> dict[str, Any]:
     """The figures of hello and of what a server is asked, in turns; by two workers where it may."""
-    changed = min(users, 1000)  # these release something after the training
+    known, changed = users // 100, users // 5  # the last fifth has changed since the training
 
-    def recommend(path: str = "", most: int = users, least: int = 0) -> bytes:
-        user = random.randrange(users - most, users - least)
+    def recommend(user: int, path: str = "") -> bytes:
         return asked(user, "GET", f"/api/recommend/user-{user}{path}?n=10")
 
-    def batch(user: int, rows: int) -> bytes:
+    def any_of(first: int, last: int) -> Any:
+        return lambda: recommend(random.randrange(first, last))
+
+    def each_of(first: int, last: int) -> Any:
+        order = itertools.cycle(random.sample(range(first, last), last - first))
+        return lambda: recommend(next(order))
+
+    def batch(rows: int) -> bytes:
+        user = random.randrange(known, users - changed)
         row = {"FeedbackType": "watch", "UserId": f"user-{user}"}
         chosen = random.sample(range(items), rows)
         return asked(user, "PUT", "/api/feedback", [row | {"ItemId": f"item-{k}"} for k in chosen])
 
     kinds: dict[str, Any] = {
-        "recommend, first asked": recommend,
-        "recommend": lambda: recommend(most=min(users, 2 * changed), least=changed),
+        "recommend": any_of(0, known),
+        "recommend, first": each_of(known, users - changed),
         "recommend in a category": lambda: recommend(
-            f"/category%20{random.randrange(20)}", min(users, 2 * changed), changed
+            random.randrange(known), f"/category%20{random.randrange(20)}"
         ),
-        "recommend to who changed": lambda: recommend(most=changed),
-        "batch of 1,000 rows": lambda: batch(random.randrange(users - changed), 1000),
+        "recommend to who changed, first": each_of(users - changed, users - known),
+        "recommend to who changed": any_of(users - known, users),
+        "batch of 1,000 rows": lambda: batch(1000),
         "metrics": lambda: METRICS_REQUEST,
     }
     found: dict[str, list[dict[str, float]]] = {}
+    pause = 0.0
 
-    def turn(name: str, port: int, request: Any, pid: int, **more: float) -> None:
-        found.setdefault(name, []).append(measure(port, seconds, connections, request, pid, **more))
+    def turn(name: str, port: int, request: Any, pid: int, **more: float) -> dict[str, float]:
+        figures = measure(port, seconds, connections, request, pid, **more)
+        found.setdefault(name, []).append(figures)
+        return figures
 
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "server"
-        prepared(data, users, items, database)
+        prepared(data, users, items, changed, database)
+        (Path(folder) / "hello.py").write_text(HELLO)
         for workers in (1, 2) if database else (1,):
             given = environment(data, DATABASE=database, WORKERS=str(workers))
-            hello_server = process(sys.executable, "-c", HELLO, str(HELLO_PORT), port=HELLO_PORT)
-            with hello_server as bare, process(*SERVE, port=SERVER_PORT, **given) as pid:
-                for user in range(users - changed, users):
-                    asyncio.run(_ask_once(SERVER_PORT, batch(user, 3)))
-                end = "" if workers == 1 else f", {workers} workers"
+            end = "" if workers == 1 else f", {workers} workers"
+            with (
+                process(*hello(folder, workers), port=HELLO_PORT) as bare,
+                process(*SERVE, port=SERVER_PORT, **given) as pid,
+            ):
+                for name in ("recommend", "recommend to who changed"):  # asked before, by each
+                    measure(SERVER_PORT, seconds, connections, kinds[name], pid)
                 for _ in range(rounds):
-                    turn("hello", HELLO_PORT, lambda: HELLO_REQUEST, bare)
+                    turn("hello" + end, HELLO_PORT, lambda: HELLO_REQUEST, bare)
                     for name, request in kinds.items():
-                        turn(name + end, SERVER_PORT, request, pid)
-                    rate = found["recommend" + end][-1]["per_second"]
-                    pause = 2 * connections / rate  # half of what it can do
-                    half = kinds["recommend"]
-                    turn("recommend, half load" + end, SERVER_PORT, half, pid, pause=pause)
+                        figures = turn(name + end, SERVER_PORT, request, pid)
+                        if name == "recommend" and workers == 1:  # half of what one can do
+                            pause = 2 * connections / figures["per_second"]
+                    paced = f", half load{end}"
+                    turn("recommend" + paced, SERVER_PORT, kinds["recommend"], pid, pause=pause)
+                    turn("hello" + paced, HELLO_PORT, lambda: HELLO_REQUEST, bare, pause=pause)
     return {
-        name: {key: round(median(one[key] for one in runs), 2) for key in runs[0]}
+        name: {key: round(median(one[key] for one in runs), 3) for key in runs[0]}
         for name, runs in found.items()
     }
+
+
+def hello(folder: str, workers: int) -> list[str]:
+    """The command of the bare endpoint."""
+    options = f"--app-dir {folder} --port {HELLO_PORT} --workers {workers} --log-level warning"
+    return [sys.executable, "-m", "uvicorn", "hello:app", "--no-access-log", *options.split()]
 
 
 def environment(data: Path, **more: str) -> dict[str, str]:
@@ -261,16 +283,9 @@ def metrics(rows: int, seconds: float) -> dict[str, float]:
     return {"rows": rows} | {name: round(value, 2) for name, value in found.items()}
 
 
-async def _ask_once(port: int, request: bytes) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(request)
-    head = await reader.readuntil(b"\r\n\r\n")
-    assert head.lower().startswith(b"http/1.1 200"), head
-    writer.close()
-
-
-def prepared(data: Path, users: int, items: int, database: str) -> None:
-    """A server's folder, filled and trained; where another database is named, brought there."""
+def prepared(data: Path, users: int, items: int, changed: int, database: str) -> None:
+    """A server's folder, filled and trained, and the last so many users changed since; where
+    another database is named, brought there."""
     from epicrec.server import serve
 
     def timed(name: str, work: Any) -> None:
@@ -280,6 +295,9 @@ def prepared(data: Path, users: int, items: int, database: str) -> None:
 
     timed("filled the store", lambda: fill(data, users, items, rows=20 * users))
     timed("trained", lambda: run_job(data))
+    with closing(sqlite3.connect(data / "epicrec.sqlite")) as store, store:
+        store.execute("UPDATE state SET revision = 2 WHERE id = 1")
+        store.execute("UPDATE users SET revision = 2 WHERE user_key > ?", (users - changed,))
     if database:
         backup = data.parent / "backup"
         timed("backed up", lambda: serve(backup=backup, data=str(data)))
@@ -353,11 +371,14 @@ def main() -> None:
         users, items, chosen.seconds / part, chosen.rounds, chosen.connections, chosen.database
     )
     for name, figures in found.items():
-        share = figures["per_second"] / found["hello"]["per_second"]
-        cheap = found["hello"]["cpu_ms"] / figures["cpu_ms"]
+        bare = found["hello, 2 workers" if name.endswith("2 workers") else "hello"]
+        share, cheap = (
+            figures["per_second"] / bare["per_second"],
+            bare["cpu_ms"] / figures["cpu_ms"],
+        )
         print(
-            f"{name:36}{figures['per_second']:8.0f}/s  p50 {figures['p50_ms']:6.1f} ms  "
-            f"p99 {figures['p99_ms']:6.1f} ms  cpu {figures['cpu_ms']:7.2f} ms  "
+            f"{name:44}{figures['per_second']:8.0f}/s  p50 {figures['p50_ms']:6.1f} ms  "
+            f"p99 {figures['p99_ms']:6.1f} ms  cpu {figures['cpu_ms']:7.3f} ms  "
             f"{share:5.2f} of hello's rate, {cheap:5.2f} by processor time"
         )
 

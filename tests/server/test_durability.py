@@ -22,7 +22,7 @@ from epicrec.data.datasets import load_catalogue
 from epicrec.server import Settings
 from epicrec.server.store import people
 from epicrec.server.store.database import Database
-from epicrec.server.training import lists
+from epicrec.server.training import folders, lists
 from killing import ENVIRONMENT
 from server.conftest import ADMIN, PATIENCE, prepare
 
@@ -202,7 +202,7 @@ def test_killed_under_load(tmp_path: Path, port: int, moments: Sequence[str]) ->
             nursery.start(moment)
             checked += look(port, nursery, writers)
             assert nursery.end() == f"{moment.split()[0]} {-signal.SIGKILL}"
-            number = lists.current(folder / "models")
+            number = folders.current(folder / "models")
             if number is not None:
                 lists.Lists.open(folder / "models" / str(number))
                 assert trainings <= number

@@ -212,12 +212,14 @@ def test_workers_are_killed_and_nothing_acknowledged_is_lost(
         for _ in range(kills):
             wait_for(lambda: len(server.pids()) == 2 and server.answers())
             time.sleep(rng.random() / 2)
+            check(server.port, rng.choice(writers))
             os.kill(rng.choice(sorted(server.pids())), signal.SIGKILL)
         wait_for(lambda: len(server.pids()) == 2 and server.answers())
         for writer in writers:
             writer.stop.set()
             writer.join()
             check(server.port, writer)
+            assert {status for status, _ in writer.refused} <= {503}
         assert sum(writer.acknowledged for writer in writers) > kills
     finally:
         for writer in writers:

@@ -49,6 +49,27 @@ def test_a_full_disk_is_said(serving: Running) -> None:
     assert kept(user) == 3
 
 
+def test_a_full_disk_of_postgresql_is_said(tmp_path: Path, postgresql: Callable[[], str]) -> None:
+    """As PostgreSQL says it: the state 53100, at an insert."""
+    url = postgresql()
+    full = """
+        CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql
+        AS $$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$;
+        CREATE TRIGGER full_disk BEFORE INSERT ON feedback EXECUTE FUNCTION full_disk()"""
+    with running(tmp_path / "server", database=url, catalogue="films") as serving:
+        user = serving.register()
+        assert put(user, FILMS[:1])[0] == 200
+        with psycopg.connect(url, autocommit=True) as beside:
+            beside.execute(full)
+            found = [put(user, [film]) for film in FILMS[1:]]
+            beside.execute("DROP TRIGGER full_disk ON feedback")
+        assert {status for status, _ in found} == {503}
+        assert [text for _, text in found if "disk is full" not in text] == []
+        assert kept(user) == 1
+        assert put(user, FILMS[1:])[0] == 200
+        assert kept(user) == 3
+
+
 def test_a_database_that_is_gone_and_comes_back(
     tmp_path: Path, postgresql: Callable[[], str]
 ) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import event
 
 from epicrec.server.known import Callers
 from epicrec.server.store import people
-from epicrec.server.store.database import UNAVAILABLE, BusyError, Database
+from epicrec.server.store.database import UNAVAILABLE, Database
 from epicrec.server.training.lists import Lists
 from server.conftest import Running, running
 
@@ -71,7 +71,8 @@ def test_a_hidden_item_costs_no_new_order(trained: Running) -> None:
         assert [name for name, _ in after] == [
             name for at, (name, _) in enumerate(before) if at != 3
         ]
-        assert lists._listed(row, 19, 0, "") == after
+        top, scores = (lists.arrays[name][row] for name in ("top_items", "top_scores"))
+        assert lists._listed(top, scores, 19, 0, "") == after
     finally:
         lists.show_item(before[3][0], True)
 
@@ -110,24 +111,26 @@ def test_a_database_that_is_gone_is_no_wrong_key(tmp_path: Path) -> None:
 
 
 def test_whoever_gives_up_leaves_nobody_with_a_wrong_key(tmp_path: Path) -> None:
-    """The one whose request asks for all may go away; the others are to ask again."""
+    """One of those who are looked up together may go away; the others are answered."""
     database = Database(f"sqlite:///{tmp_path / 'store.sqlite'}")
 
     async def ask() -> list[object]:
         callers = Callers(database, lambda noting: noting.close())
-        asking: asyncio.Queue[None] = asyncio.Queue()
+        asking, go_on = asyncio.Event(), asyncio.Event()
 
-        async def never(*_: object) -> None:
-            asking.put_nowait(None)
-            await asyncio.Event().wait()
+        async def slowly(_: object, digests: list[bytes]) -> dict[bytes, people.Known]:
+            asking.set()
+            await go_on.wait()
+            return {one: people.Known(one[0], f"user {one[0]}") for one in digests}
 
-        database.look_up = never  # type: ignore[assignment,method-assign]
+        database.look_up = slowly  # type: ignore[assignment,method-assign]
         tasks = [asyncio.create_task(callers.whose(bytes([k]))) for k in range(3)]
-        for alone_or_for_both in tasks[:2]:
-            await asking.get()
-            alone_or_for_both.cancel()
+        await asking.wait()
+        tasks[0].cancel()
+        go_on.set()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    *_, other = asyncio.run(ask())
-    assert isinstance(other, BusyError)
+    gone, *others = asyncio.run(ask())
+    assert isinstance(gone, asyncio.CancelledError)
+    assert [getattr(one, "id", one) for one in others] == ["user 1", "user 2"]
     database.stop()

@@ -24,7 +24,7 @@ from epicrec.server import Settings, serve
 from epicrec.server.main import make_server
 from epicrec.server.store import catalogue, people, releases
 from epicrec.server.store.database import Database
-from epicrec.server.training import job, lists, publish
+from epicrec.server.training import folders, job, publish
 from epicrec.server.training.ledger import operator_ledger
 from server.conftest import Client, Running, prepare, running, wait_for
 
@@ -199,7 +199,7 @@ def test_lists_served_before_are_gone_and_no_promise_is_made(tmp_path: Path, pin
     settings = world(tmp_path / "server", train_from="")
     assert job.run("train", settings)["state"] == "done"
     models = settings.folder / "models"
-    assert lists.current(models) == 1
+    assert folders.current(models) == 1
     with running(settings.folder, catalogue="films", train_from="store") as serving:
         assert serving.service.ranking.lists is None
         me = serving.register()
@@ -223,7 +223,7 @@ def test_after_a_promise_no_lists_are_learned(tmp_path: Path, pinned: Fit) -> No
     published_into(settings, pinned)
     later = settings_of(settings.folder, train_from="")
     assert job.run("train", later)["state"] == "failed"
-    assert lists.current(settings.folder / "models") is None
+    assert folders.current(settings.folder / "models") is None
     with running(settings.folder, catalogue="films", train_from="") as serving:
         assert serving.admin.post("/api/dashboard/train").status_code == 400
         me = serving.register()
@@ -247,7 +247,7 @@ def test_a_promise_that_an_older_version_broke_is_taken_back(tmp_path: Path, pin
         assert info_of(serving).status == "none"
         me = serving.register()
         assert len(me.get(f"/api/recommend/{me.user_id}").json()) == 10  # the model's
-    assert lists.current(settings.folder / "models") is None
+    assert folders.current(settings.folder / "models") is None
 
 
 def test_lists_from_nothing_break_no_promise(tmp_path: Path, pinned: Fit) -> None:

@@ -19,7 +19,7 @@ from epicrec.server import Settings
 from epicrec.server.store import catalogue, people, received, releases
 from epicrec.server.store.database import Database
 from epicrec.server.store.received import Own
-from epicrec.server.training import fit, job, lists, publish
+from epicrec.server.training import fit, folders, job, lists, publish
 from epicrec.server.training.ledger import operator_ledger
 from server.conftest import running, wait_for
 
@@ -57,7 +57,7 @@ def filled(settings: Settings, everybody: Path) -> Iterator[Database]:
 
 def opened(settings: Settings) -> lists.Lists:
     models = settings.folder / "models"
-    return lists.Lists.open(models / str(lists.current(models)))
+    return lists.Lists.open(models / str(folders.current(models)))
 
 
 def test_lists_and_folding_in_agree(settings: Settings, filled: Database) -> None:
@@ -184,7 +184,7 @@ def test_progress_is_reported(settings: Settings, filled: Database) -> None:
 def test_only_one_process_trains(settings: Settings) -> None:
     with locked(settings.folder / "train.lock", wait=False):
         assert job.run("train", settings)["state"] == "never run"
-    assert lists.current(settings.folder / "models") is None
+    assert folders.current(settings.folder / "models") is None
 
 
 def test_nothing_to_learn_from_gives_popular_lists(tmp_path: Path) -> None:

@@ -6,24 +6,15 @@ import asyncio
 import os
 import secrets
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from epicrec.server.settings import Settings
 from epicrec.server.store import people
-from epicrec.server.store.database import BusyError, Database
+from epicrec.server.store.database import Database
 from epicrec.server.store.people import Known
 
 _MOST_KEYS = 200_000
-
-
-@dataclass
-class _Batch:
-    """Secrets that wait to be looked up together, and what came of it."""
-
-    digests: list[bytes] = field(default_factory=list)
-    found: dict[bytes, Known] = field(default_factory=dict)
-    error: Exception | None = field(default_factory=lambda: BusyError("not looked up; try again"))
 
 
 class Callers:
@@ -38,7 +29,8 @@ class Callers:
         self._database, self._background = database, background
         self._users: dict[bytes, Known] = {}
         self._forgotten = 0  # only ever grows: a look-up during which it grew is not remembered
-        self._next, self._asking = _Batch(), asyncio.Lock()
+        self._waiting: list[tuple[bytes, asyncio.Future[Known | None]]] = []
+        self._asking: asyncio.Task[None] | None = None
 
     async def whose(self, secret_digest: bytes) -> Known | None:
         """The user with this secret. Each is looked up once and remembered until they leave."""
@@ -60,19 +52,27 @@ class Callers:
 
     async def _look_up(self, secret_digest: bytes) -> Known | None:
         """From the database: whoever comes while it is being asked shares the next question."""
-        batch = self._next
-        batch.digests.append(secret_digest)
-        async with self._asking:
-            if batch is self._next:
-                self._next = _Batch()
-                try:
-                    batch.found = await self._database.look_up(people.with_secrets, batch.digests)
-                    batch.error = None
-                except Exception as error:
-                    batch.error = error
-        if batch.error is not None:
-            raise batch.error
-        return batch.found.get(secret_digest)
+        found: asyncio.Future[Known | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((secret_digest, found))
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask())
+        return await found
+
+    async def _ask(self) -> None:
+        """Look up all who wait, until nobody does; whoever has gone away is not answered."""
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                known = await self._database.look_up(people.with_secrets, [one for one, _ in batch])
+            except Exception as error:
+                for _, found in batch:
+                    if not found.done():
+                        found.set_exception(error)
+            else:
+                for secret_digest, found in batch:
+                    if not found.done():
+                        found.set_result(known.get(secret_digest))
+        self._asking = None
 
     def forget(self, user_keys: set[int]) -> None:
         """These were deleted: their secrets open nothing any more."""

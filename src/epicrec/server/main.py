@@ -232,7 +232,7 @@ def _check(settings: Settings) -> dict[str, Any]:
 def _purge(settings: Settings, days: int) -> int:
     from epicrec.server.store import people
     from epicrec.server.store.database import Database
-    from epicrec.server.training.lists import scrub
+    from epicrec.server.training.folders import scrub
 
     if days < 1:
         raise InputError(f"purge takes a number of days, at least 1, not {days}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
@@ -14,10 +15,23 @@ from epicrec.server.settings import Settings
 from epicrec.server.store import catalogue, people, received
 from epicrec.server.store.database import Database, revision
 from epicrec.server.store.people import Known
-from epicrec.server.training import lists as trained
-from epicrec.server.training.lists import Lists, Ranked
+from epicrec.server.store.received import Own
+from epicrec.server.training import folders
+from epicrec.server.training.lists import Folded, Lists, Ranked
 from epicrec.server.training.publish import published, published_file
 from epicrec.server.training.scored import Scored
+
+T = TypeVar("T")
+
+
+_MOST_FOLDED = 10_000  # people who changed, remembered with their lists: 20 MB of them
+
+
+@dataclass
+class _Place:
+    """For somebody's list, from when their rows are being read: who changes meanwhile loses it."""
+
+    folded: Folded | None = None
 
 
 class Ranking:
@@ -33,6 +47,7 @@ class Ranking:
         """Why the newest does not answer, where it was damaged."""
         self._stale: set[int] = set()  # users whose list on disk is older than what they released
         self._changed: set[int] = set()  # users who wrote while lists were being opened
+        self._folded: dict[int, _Place] = {}  # those of them who asked since they last changed
 
     async def open(self) -> None:
         """Open the newest and swap it in; the last one stays if it cannot be read."""
@@ -50,6 +65,7 @@ class Ranking:
         if found is not None:
             self.lists, stale = found
             self._stale = stale | self._changed
+            self._folded = {}
 
     async def recommend(self, user: Known | None, n: int, offset: int, category: str) -> Ranked:
         """From the list on disk where it is up to date, else from what the user released by now."""
@@ -57,24 +73,44 @@ class Ranking:
             return []
         if user is None:
             return await run_in_threadpool(self.lists.popular, n, offset, category)
-        if isinstance(self.lists, Lists) and user.key not in self._stale:
-            row = self.lists.row_of(user.key)
-            if row is not None:
-                return self.lists.for_user(row, n, offset, category)
-        return await self._database.ask(self._folded, self.lists, user.key, n, offset, category)
+        if isinstance(self.lists, Scored):
+            scored = self.lists
+            return await self._database.ask(
+                self._of_own, user.key, lambda own: scored.for_own(own, n, offset, category)
+            )
+        row = None if user.key in self._stale else self.lists.row_of(user.key)
+        if row is not None:
+            return self.lists.for_user(row, n, offset, category)
+        return await self._recommend_folded(self.lists, user.key, n, offset, category)
 
-    def _folded(
-        self, connection: Any, lists: Lists | Scored, user_key: int, n: int, offset: int,
-        category: str,
-    ) -> Ranked:  # fmt: skip
-        own = received.of_user(connection, user_key, self._meaning, self._settings.rating_type)
-        return lists.for_own(own, n, offset, category)
+    async def _recommend_folded(
+        self, lists: Lists, user_key: int, n: int, offset: int, category: str
+    ) -> Ranked:
+        """They are folded in once, until they change again."""
+        if len(self._folded) >= _MOST_FOLDED and user_key not in self._folded:
+            self._folded = {}
+        place = self._folded.setdefault(user_key, _Place())
+        folded = place.folded
+        if folded is None:
+            folded = place.folded = await self._database.ask(self._of_own, user_key, lists.folded)
+        return lists.for_folded(folded, n, offset, category)
+
+    def _of_own(self, connection: Any, user_key: int, make: Callable[[Own], T]) -> T:
+        """What is made of all that somebody has by now."""
+        meaning, rating_type = self._meaning, self._settings.rating_type
+        return make(received.of_user(connection, user_key, meaning, rating_type))
 
     def changed(self, user_keys: Iterable[int]) -> None:
         """These users' lists are older than their releases."""
         wrote = set(user_keys)
         self._stale |= wrote
         self._changed |= wrote
+        for key in wrote & self._folded.keys():
+            del self._folded[key]
+
+    def look_again(self) -> None:
+        """Somebody was deleted elsewhere: nothing is remembered of anybody."""
+        self._folded = {}
 
     def show_item(self, item_id: str, shown: bool) -> None:
         """Recommend an item no more, or again, without waiting for the next training."""
@@ -91,12 +127,13 @@ class Ranking:
         if self._model_alone:
             info = published(self._settings)
             return None if info is None else info.Version
-        return trained.current(self._models)
+        return folders.current(self._models)
 
     async def forget(self, user_keys: set[int]) -> None:
         """Overwrite what the trainings on disk hold about these users."""
         self._stale -= user_keys
-        await run_in_threadpool(trained.scrub, self._models, sorted(user_keys))
+        self._folded = {k: place for k, place in self._folded.items() if k not in user_keys}
+        await run_in_threadpool(folders.scrub, self._models, sorted(user_keys))
 
     async def is_outdated(self) -> bool:
         """Whether anything was released or taken back since the training, and is to be learned."""
@@ -113,7 +150,7 @@ class Ranking:
     def _read(self, connection: Any) -> tuple[Lists, set[int]] | None:
         """The newest training that is whole, without those who left, and the users who changed
         since. Where it is not the newest of all, `problem` says so."""
-        numbers = trained.numbers(self._models)
+        numbers = folders.numbers(self._models)
         if not numbers:
             return None
         problem = ""
@@ -129,7 +166,7 @@ class Ranking:
         self.problem = problem
         gone = set(opened.arrays["user_keys"].tolist()) - set(people.keys(connection))
         if gone:  # deleted while the training ran
-            trained.scrub(self._models, sorted(gone))
-            trained.seal(self._models)
+            folders.scrub(self._models, sorted(gone))
+            folders.seal(self._models)
         opened.show_only({key for key, _, _ in catalogue.visible(connection)})
         return opened, set(people.changed_since(connection, opened.meta["revision"]))

@@ -25,8 +25,9 @@ from epicrec.server.settings import Settings
 from epicrec.server.store import catalogue, people, releases
 from epicrec.server.store.database import CATALOGUE, CHANGES, DELETIONS, Database, revisions
 from epicrec.server.training import ledger
+from epicrec.server.training.folders import seal
 from epicrec.server.training.job import Job, Status
-from epicrec.server.training.lists import Lists, seal
+from epicrec.server.training.lists import Lists
 from epicrec.server.training.publish import keep_promises, published, published_file
 
 _TICK = 60.0
@@ -174,6 +175,7 @@ class Service:
         before, now = self._seen, await self.database.read(revisions)
         if now.get(DELETIONS) != before.get(DELETIONS):
             self.callers.look_again()
+            self.ranking.look_again()
             self._left = not self.database.is_sqlite
         if now.get(CATALOGUE) != before.get(CATALOGUE):
             visible = await self.database.read(catalogue.visible)

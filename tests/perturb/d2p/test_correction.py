@@ -11,12 +11,11 @@ from epicrec.errors import InputError
 from epicrec.perturb.d2p.correction import (
     AlterEgos,
     Posterior,
-    _linear_shares,
-    likely_shares,
     unbiased,
     unbiased_cooccurrence,
 )
 from epicrec.perturb.d2p.groups import Groups, PublicSimilarity, public_groups
+from epicrec.perturb.d2p.shares import _linear_shares, each_likely_shares, likely_shares
 from epicrec.perturb.d2p.substitution import Channel
 
 SIX = Groups.of([[0, 1], [0, 1, 2], [2], [3, 4, 5], [3, 4], [0, 5]])
@@ -102,7 +101,7 @@ def test_first_shares_are_the_best_linear_estimate(films: Catalogue) -> None:
     seen = (counts[0] / events - even) * np.sqrt(n / even)
     inner = signal.T @ prior @ signal + n / events * np.eye(n)
     wanted = np.maximum(1 + prior @ signal @ np.linalg.solve(inner, seen), 0.02)
-    got = _linear_shares(held, counts[0], similarity)
+    got = _linear_shares(held, counts, similarity)[0]
     np.testing.assert_allclose(got, wanted / wanted.sum(), rtol=0.02)
 
 
@@ -143,12 +142,50 @@ def test_steps_are_taken_where_the_data_calls_for_them(
     items = np.random.default_rng(0).choice(n, 40_000, p=truth)
     counts = np.bincount(channel.draw(items, seed=1), minlength=n)
     held = AlterEgos.of(channel, counts[None], np.array([1]), films.item_ids)
-    linear = np.abs(_linear_shares(held, counts, None) - truth).sum()
+    linear = np.abs(_linear_shares(held, counts[None], None)[0] - truth).sum()
     climbed = np.abs(likely_shares(held) - truth).sum()
     if steps:
         assert climbed < 0.9 * linear
     else:
         assert climbed == linear
+
+
+def written_out(law: AlterEgos, counts: Any, similarity: PublicSimilarity | None) -> Any:
+    """`likely_shares` as its text has it: a vector at a time, and always a hundred steps."""
+
+    def climb(counts: Any, steps: int) -> list[Any]:
+        shares = [_linear_shares(law, counts[None], similarity)[0]]
+        for _ in range(steps):
+            expected = law.spread(shares[-1])
+            shares.append(shares[-1] * law.gather(counts / expected) / counts.sum())
+        return shares
+
+    half = np.random.default_rng(0).binomial(counts, 0.5)
+    gain = np.zeros(101)
+    for learned, held in ((half, counts - half), (counts - half, half)):
+        gain += [held @ np.log(law.spread(shares)) for shares in climb(learned, 100)]
+    return climb(counts, 2 * int(np.argmax(gain >= gain.max() - 4)))[-1]
+
+
+@pytest.mark.parametrize("skew", [0.0, 0.7, 1.4])
+def test_many_shares_at_once_are_those_of_each(films: Catalogue, skew: float) -> None:
+    """However many steps each row asks for, and where the search for that ends early."""
+    n = len(films)
+    truth = np.random.default_rng(3).permutation(np.arange(1.0, n + 1) ** -skew)
+    channel = Channel(public_groups(films, 1.0, 30), 0.5, 0.1)
+    rng = np.random.default_rng(0)
+    sums = [
+        np.bincount(channel.draw(rng.choice(n, size, p=truth / truth.sum()), seed=1), minlength=n)
+        for size in (300, 5_000, 100_000)
+    ]
+    held = AlterEgos.of(channel, csr_array(np.stack(sums)), np.arange(3), films.item_ids)
+    similarity = PublicSimilarity(films)
+    got = each_likely_shares(held, np.stack([*sums, 0 * sums[0]]), similarity)
+    for shares, counts in zip(got, sums, strict=False):
+        wanted = written_out(held, counts, similarity)
+        # conjugate gradients end at a thousandth
+        np.testing.assert_allclose(shares, wanted, rtol=1e-3, atol=1e-3 / n)
+    np.testing.assert_allclose(got[3], 1 / n)  # of nothing nothing is known
 
 
 # ---- several laws -------------------------------------------------------------------------------

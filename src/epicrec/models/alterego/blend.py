@@ -92,12 +92,12 @@ class Judged:
 
 def judged(
     events: AlterEgos,
-    fit: Callable[[AlterEgos], D2PSvd],
-    popularity: Callable[[AlterEgos], Floats],
+    learn: Callable[[AlterEgos], tuple[D2PSvd, Floats]],
     *,
     most: int = 4000,
 ) -> Judged | None:
-    """Learn from four fifths of the events and see what the rest says; None where it is too few.
+    """Learn a model and the shares of all from four fifths of the events and see what the rest
+    says; None where it is too few.
 
     The weight is chosen on one half of the people and judged on the other, both ways, so
     that the interval holds for the choice too.
@@ -107,8 +107,7 @@ def judged(
     if len(people) < 20:
         return None
     people = np.sort(np.random.default_rng(1).permutation(people)[:most])
-    learned = replace(events, counts=kept)
-    blend = Blend(fit(learned), popularity(learned), 0.0)
+    blend = Blend(*learn(replace(events, counts=kept)), 0.0)
     gains = np.concatenate(
         [_gains(events, blend, kept[part], held[part]) for part in _parts(people)]
     )

@@ -48,10 +48,13 @@ class AlterEgoFactors(AlterEgoModel):
         )  # fmt: skip
         self.factors = factors
 
-    def _take(self, held: AlterEgos, changed: npt.NDArray[Any] | None = None) -> None:
+    def _take(
+        self, held: AlterEgos, changed: npt.NDArray[Any] | None = None,
+        shares: Floats | None = None,
+    ) -> None:  # fmt: skip
         if self.factors <= 0:
             raise InputError(f"factors must be at least 1, got {self.factors}")
-        super()._take(held, changed)
+        super()._take(held, changed, shares)
 
 
 class D2PItems(AlterEgoFactors):

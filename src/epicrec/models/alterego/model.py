@@ -13,9 +13,10 @@ from scipy.sparse import csr_array
 from epicrec.data import Catalogue, Ratings, find
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback, Floats, Recommender
-from epicrec.perturb.d2p.correction import AlterEgos, Posterior, likely_shares
+from epicrec.perturb.d2p.correction import AlterEgos, Posterior
 from epicrec.perturb.d2p.groups import PublicSimilarity, no_features
 from epicrec.perturb.d2p.law import channel_guarantee, make_channel
+from epicrec.perturb.d2p.shares import likely_shares
 from epicrec.perturb.d2p.substitution import Channel
 from epicrec.privacy import Guarantee
 from epicrec.seeds import derived
@@ -88,10 +89,11 @@ class AlterEgoModel(Recommender):
         self._substitutes = self._draw(ratings)
         self._hold()
 
-    def fit_alteregos(self, *batches: AlterEgos) -> Self:
+    def fit_alteregos(self, *batches: AlterEgos, shares: Floats | None = None) -> Self:
         """Learn from AlterEgos that devices drew themselves, as a server that never sees a history.
 
-        One batch for each set of groups that were in use (`perturb.d2p.collected`).
+        One batch for each set of groups that were in use (`perturb.d2p.collected`). `shares` are
+        those of the true items where they are known already (`likely_shares`).
         """
         if self.as_published:
             raise InputError("as_published takes histories: the paper's server draws itself")
@@ -101,7 +103,7 @@ class AlterEgoModel(Recommender):
         self.item_ids_, self.scale_, self.histories_ = held.item_ids, None, None
         self.settings_, self.past_epsilon_ = {}, 0.0
         vars(self).pop("_substitutes", None)
-        self._take(held)
+        self._take(held, shares=shares)
         return self
 
     def update(
@@ -187,12 +189,16 @@ class AlterEgoModel(Recommender):
             batches.append(AlterEgos.of(channel, counts, of.user_ids, item_ids))
         self._take(batches[0] if len(batches) == 1 else AlterEgos.joined(batches), changed)
 
-    def _take(self, held: AlterEgos, changed: npt.NDArray[Any] | None = None) -> None:
+    def _take(
+        self, held: AlterEgos, changed: npt.NDArray[Any] | None = None,
+        shares: Floats | None = None,
+    ) -> None:  # fmt: skip
         if changed is None or not self.by_user:
-            self.shares_ = np.asarray(held.by_item().sum(axis=0) / held.counts.sum()).ravel()
-            if self._corrected:
-                self.shares_ = likely_shares(held, PublicSimilarity(self._features(held.item_ids)))
-            changed = held.user_ids
+            if not self._corrected:
+                shares = np.asarray(held.by_item().sum(axis=0) / held.counts.sum()).ravel()
+            elif shares is None:
+                shares = likely_shares(held, PublicSimilarity(self._features(held.item_ids)))
+            self.shares_, changed = shares, held.user_ids
         self._prepare(held)
         self._learn(changed)
         vars(self).update((held if self.by_user else held.without_users()).to_arrays())

@@ -8,16 +8,15 @@ noise on them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from epicrec.data import Catalogue
-from epicrec.perturb.d2p.correction import AlterEgos, likely_shares
+from epicrec.perturb.d2p.correction import AlterEgos
 from epicrec.perturb.d2p.groups import PublicSimilarity
+from epicrec.perturb.d2p.shares import each_likely_shares
 from epicrec.perturb.epicrec.prior import default_prior
 from epicrec.perturb.received import Totals
 
@@ -30,29 +29,32 @@ _STEPS = 50
 
 def corrected_shares(
     events: AlterEgos | None, totals: Sequence[Totals], catalogue: Catalogue
-) -> Floats:
-    """The shares of the catalogue's items among all that people have, from all they released.
+) -> tuple[Floats, Floats]:
+    """The shares of the catalogue's items among all that people have, from all they released; and
+    what events alone say of them (`likely_shares`).
 
     `totals` are those of people who noised the same categories, one mapping for each such group.
     """
     public = default_prior(catalogue).weights
-    shares, worth = public, _KNOWN
+    shares, by_events, worth = public, public, _KNOWN
     if events is not None and events.released.any():
-        shares, worth = _from_events(events, catalogue, public)
+        shares, by_events, worth = _from_events(events, catalogue, public)
     uncertain = _category_variance(catalogue, shares) / worth
     for told in totals:
         shares, uncertain = tilted(shares, uncertain, catalogue, told)
-    return shares
+    return shares, by_events
 
 
-def _from_events(events: AlterEgos, catalogue: Catalogue, public: Floats) -> tuple[Floats, float]:
+def _from_events(
+    events: AlterEgos, catalogue: Catalogue, public: Floats
+) -> tuple[Floats, Floats, float]:
     """Shares by the events, with public popularity mixed in as far as held-out events ask for it;
-    and how many events, seen as they are, would tell as much of the categories."""
-    similarity = PublicSimilarity(catalogue)
+    without it; and how many events, seen as they are, would tell as much of the categories."""
     counts = events.released.astype(np.int64)
     half = np.random.default_rng(0).binomial(counts, 0.5)
-    parts = [likely_shares(_pooled(events, part), similarity) for part in (half, counts - half)]
-    shares = likely_shares(events, similarity)
+    sums = np.stack([counts, half, counts - half])
+    by_events, *parts = each_likely_shares(events, sums, PublicSimilarity(catalogue))
+    shares = by_events
     if catalogue.popularity is not None:
         weight = _weight_of(
             [(events.spread(a), events.spread(public), held)
@@ -64,13 +66,7 @@ def _from_events(events: AlterEgos, catalogue: Catalogue, public: Floats) -> tup
     usual = _category_variance(catalogue, shares)
     known = usual > 0
     error = float((apart[known] / usual[known]).mean()) if known.any() else 0.0
-    return shares, 1 / max(error, 1 / max(float(counts.sum()), 1.0))
-
-
-def _pooled(events: AlterEgos, counts: npt.NDArray[np.int64]) -> AlterEgos:
-    """As if one person had released all of it: shares look at the sums alone."""
-    return replace(events, counts=csr_array(counts[None, :].astype(np.float64)),
-                   user_ids=np.zeros(1, np.int64))  # fmt: skip
+    return shares, by_events, 1 / max(error, 1 / max(float(counts.sum()), 1.0))
 
 
 def _weight_of(parts: list[tuple[Floats, Floats, npt.NDArray[Any]]]) -> float:

@@ -12,8 +12,8 @@ from scipy.linalg import solve
 
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
-from epicrec.perturb.d2p.correction import OWN
 from epicrec.perturb.d2p.groups import PublicSimilarity, public_groups
+from epicrec.perturb.d2p.shares import OWN
 from epicrec.perturb.d2p.substitution import Channel, selector_probability
 
 _SAMPLE = 400  # items of the catalogue on which expected utility is reckoned

@@ -8,10 +8,10 @@ guesses, which have the least error instead.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -19,19 +19,13 @@ import numpy.typing as npt
 from scipy.linalg import lu_factor, lu_solve
 from scipy.linalg.lapack import dgecon
 from scipy.sparse import csr_array, hstack, issparse
-from scipy.sparse.linalg import LinearOperator, cg, gmres
+from scipy.sparse.linalg import LinearOperator, gmres
 
 from epicrec.data import find
 from epicrec.errors import InputError
-from epicrec.perturb.d2p.groups import Floats, Groups, Integers, PublicSimilarity
+from epicrec.perturb.d2p.groups import Floats, Groups, Integers
 from epicrec.perturb.d2p.substitution import Channel
 
-OWN = 0.5
-"""The share of what sets an item apart that public features say nothing about."""
-LEAST_SHARE = 0.02
-"""No item is taken to have less than this share of what a mean item has."""
-_MOST_STEPS = 100  # of expectation maximisation
-_ENOUGH = 4.0  # of log-likelihood: what chance may give
 _DENSE = 4096  # up to here a channel is inverted as a full matrix
 
 
@@ -122,10 +116,15 @@ class AlterEgos:
             total[at] += count
         return [count / total[at] for count, at in zip(events, self.places, strict=True)]
 
-    def columns(self, channel: int, item_ids: Any) -> Integers:
-        """Where substitutes drawn through a channel stand in `counts`; -1 for unknown ones."""
-        at = find(self.item_ids[self.places[channel]], item_ids)
-        return np.where(at >= 0, at + self._edges[channel][0], -1)
+    @cached_property
+    def columns(self) -> list[dict[Any, int]]:
+        """For each channel where its substitutes stand in `counts`, by their ids."""
+        named = (self.item_ids[at].tolist() for at in self.places)
+        starts = (start for start, _ in self._edges)
+        return [
+            {item_id: at for at, item_id in enumerate(ids, start)}
+            for ids, start in zip(named, starts, strict=True)
+        ]
 
     def spread(self, counts: Any) -> Floats:
         """The expected outputs of items with these counts; one history or one a row."""
@@ -194,71 +193,6 @@ class AlterEgos:
 
 
 # ---- with the least error -----------------------------------------------------------------------
-
-
-def likely_shares(alteregos: AlterEgos, similarity: PublicSimilarity | None = None) -> Floats:
-    """The shares of true items among all events, from what was released.
-
-    From the best linear estimate (`_linear_shares`) expectation maximisation climbs toward what
-    makes the released counts likely. All the way up it would fit the noise, so half of the events
-    are held out, in turn, to see after how many steps these are likely enough; all events, which
-    tell twice as much, get twice as many.
-    """
-    counts = alteregos.released.astype(np.int64)
-    if not counts.any():
-        return np.full(alteregos.n_items, 1 / alteregos.n_items)
-    half = np.random.default_rng(0).binomial(counts, 0.5)
-    gain = np.zeros(_MOST_STEPS + 1)
-    for learned, held in ((half, counts - half), (counts - half, half)):
-        for step, shares in zip(
-            range(len(gain)), _climb(alteregos, learned, similarity), strict=False
-        ):
-            gain[step] += held @ np.log(np.maximum(alteregos.spread(shares), 1e-300))
-    steps = 2 * int(np.argmax(gain >= gain.max() - _ENOUGH))
-    return next(islice(_climb(alteregos, counts, similarity), steps, None))
-
-
-def _climb(
-    law: AlterEgos, counts: npt.NDArray[Any], similarity: PublicSimilarity | None
-) -> Iterator[Floats]:
-    """The linear estimate, then steps of expectation maximisation."""
-    events = max(float(counts.sum()), 1.0)
-    shares = _linear_shares(law, counts, similarity)
-    while True:
-        yield shares
-        expected = np.maximum(law.spread(shares), 1e-300)
-        shares = shares * law.gather(counts / expected) / events
-
-
-def _linear_shares(
-    law: AlterEgos, counts: npt.NDArray[Any], similarity: PublicSimilarity | None
-) -> Floats:
-    """The best linear estimate, with nothing below a fiftieth of the mean.
-
-    An item's share is (1 + d)/N; before anything is seen d has mean 0 and covariance Σ, of trace N:
-    half of it the public similarity and half each item's own. Outputs have mean and variance
-    u = spread(1/N), over the number n of events. In units of their deviation, A = T/√(Nu), the
-    estimate is d = ΣA (AᵀΣA + N/n)⁻¹ z, found by conjugate gradients.
-    """
-    n, events = law.n_items, max(float(counts.sum()), 1.0)
-    even = law.spread(np.full(n, 1 / n))
-    scale = 1 / np.sqrt(n * np.maximum(even, 1e-300))
-    seen = (counts / events - even) * n * scale
-
-    def prior(deviations: Floats) -> Floats:
-        if similarity is None or similarity.plain:
-            return deviations
-        return np.asarray((1 - OWN) * similarity.covariance_times(deviations) + OWN * deviations)
-
-    def variance(w: Floats) -> Floats:
-        w = np.ravel(w)
-        signal = law.spread(prior(law.gather(w * scale))) * scale
-        return np.asarray(signal + n / events * w)
-
-    operator = LinearOperator((len(seen), len(seen)), matvec=variance, dtype=np.float64)
-    solved, _ = cg(operator, seen, rtol=1e-3, maxiter=300)
-    shares = np.maximum(1 + prior(law.gather(solved * scale)), LEAST_SHARE)
-    return np.asarray(shares / shares.sum())
 
 
 @dataclass(frozen=True, eq=False)

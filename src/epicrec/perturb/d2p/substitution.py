@@ -25,6 +25,7 @@ from epicrec.privacy.noise import root_key, word_stream
 
 _ONE = 1 << 63
 _EVENTS_AT_ONCE = 4096  # three words each: what the noise stream gives at once
+_ROWS = 4  # vectors that go through the groups together
 _ROUNDING = 1 + 1e-12  # more than what a few float operations can be off by
 
 
@@ -117,12 +118,14 @@ class Channel:
     def matrix(self) -> Floats:
         """All probabilities as a full matrix, row s, column t."""
         out = np.full((self.n_items, self.n_items), self._parts[2])
-        out += (self._grouped + self._parts[0] * _identity(self.n_items)).toarray()
+        out += self.groups.matrix(self._chances).toarray()
+        out[np.diag_indices(self.n_items)] += self._parts[0]
         return out
 
     @cached_property
-    def _grouped(self) -> Any:
-        return self.groups.matrix(self._parts[1] / self.groups.sizes)
+    def _chances(self) -> Floats:
+        """Of each item the chance of any one member of its group, but for what may be anything."""
+        return np.asarray(self._parts[1] / self.groups.sizes)
 
     # ---- what it costs ------------------------------------------------------------------------
 
@@ -140,16 +143,10 @@ class Channel:
         groups that hold t, in one pass over the members of all groups.
         """
         n = self.n_items
-        kept, grouped, anywhere = self._parts
-        share = grouped / self.groups.sizes
-        of_member = np.repeat(share, self.groups.sizes)
-        source = np.repeat(np.arange(n), self.groups.sizes)
-        others = source != self.groups.items
-        most, least = np.zeros(n), np.full(n, np.inf)
-        np.maximum.at(most, self.groups.items[others], of_member[others])
-        np.minimum.at(least, self.groups.items[others], of_member[others])
-        holders = np.bincount(self.groups.items[others], minlength=n)
-        own = share + kept
+        kept, _, anywhere = self._parts
+        most, least, holders = np.zeros(n), np.full(n, np.inf), np.zeros(n, np.int64)
+        _extremes(self.groups.indptr, self.groups.items, self._chances, most, least, holders)
+        own = self._chances + kept
         largest = np.maximum(most, own) + anywhere
         smallest = np.minimum(np.where(holders == n - 1, least, 0.0), own) + anywhere
         if n == 1 or (largest == smallest).all():
@@ -192,34 +189,90 @@ class Channel:
         kept, _, anywhere = self._parts
         counts = np.asarray(counts, np.float64)
         total = anywhere * counts.sum(axis=-1, keepdims=True)
-        return np.asarray(kept * counts + counts @ self._grouped + total)
+        return np.asarray(kept * counts + _added(self._holders, counts * self._chances) + total)
 
     def gather(self, weights: Any) -> Floats:
         """w Tᵀ: for each true item, the expected weight of its substitute; of sparse rows only what
         stands in them is looked at."""
         kept, _, anywhere = self._parts
         if hasattr(weights, "tocsr"):
-            out, by = np.zeros(weights.shape), self._holders
-            own = weights.tocsr().astype(np.float64)
-            of_rows = (own.indptr, own.indices, own.data)
-            _gather(*of_rows, by.indptr, by.indices, by.data, kept, anywhere, out)
+            out, own = np.zeros(weights.shape), weights.tocsr().astype(np.float64)
+            of_rows, by = (own.indptr, own.indices, own.data), self._holders
+            _gather(*of_rows, by.indptr, by.items, self._chances, kept, anywhere, out)
             return out
         weights = np.asarray(weights, np.float64)
         total = anywhere * weights.sum(axis=-1, keepdims=True)
-        return np.asarray(kept * weights + weights @ self._grouped.T + total)
+        return np.asarray(kept * weights + _added(self.groups, weights) * self._chances + total)
 
     def spread_at(self, counts: npt.NDArray[Any], rows: Integers, columns: Integers) -> Floats:
         """`spread(counts)[rows, columns]`, by the groups that hold these columns alone."""
         kept, _, anywhere = self._parts
         out, by = np.empty(len(rows)), self._holders
-        usual = anywhere * counts.sum(axis=1)
-        _spread_at(counts, rows, columns, by.indptr, by.indices, by.data, kept, usual, out)
-        return out
+        _spread_at(counts * self._chances, rows, columns, by.indptr, by.items, out)
+        return np.asarray(out + kept * counts[rows, columns] + anywhere * counts.sum(axis=1)[rows])
 
     @cached_property
-    def _holders(self) -> Any:
-        """Of each item the items whose group holds it, with the chance of it there."""
-        return self._grouped.T.tocsr()
+    def _holders(self) -> Groups:
+        """Of each item the items whose group holds it."""
+        counts = np.bincount(self.groups.items, minlength=self.n_items)
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        items = np.empty(len(self.groups.items), np.int32)
+        _turn(self.groups.indptr, self.groups.items, starts[:-1].copy(), items)
+        return Groups(starts, items)
+
+
+def _added(groups: Groups, values: Floats) -> Floats:
+    """For each item the sum over its group of what its members have; one vector or one a row.
+
+    Four rows at a time: to find the members takes longer than to add what they have.
+    """
+    n = len(groups)
+    rows = values.reshape(-1, n)
+    out = np.empty(rows.shape)
+    for start in range(0, len(rows), _ROWS):
+        some = rows[start : start + _ROWS]
+        held, sums = np.zeros((n, _ROWS)), np.empty((n, _ROWS))
+        held[:, : len(some)] = some.T
+        _add(groups.indptr, groups.items, held, sums)
+        out[start : start + _ROWS] = sums[:, : len(some)].T
+    return out.reshape(values.shape)
+
+
+@numba.njit(nogil=True, cache=True)
+def _add(indptr: Any, items: Any, values: Any, out: Any) -> None:
+    for item in range(len(indptr) - 1):
+        a = b = c = d = 0.0
+        for place in range(indptr[item], indptr[item + 1]):
+            member = items[place]
+            a += values[member, 0]
+            b += values[member, 1]
+            c += values[member, 2]
+            d += values[member, 3]
+        out[item, 0], out[item, 1], out[item, 2], out[item, 3] = a, b, c, d
+
+
+@numba.njit(nogil=True, cache=True)
+def _turn(indptr: Any, items: Any, ends: Any, holders: Any) -> None:
+    """Enter each item with each of its members; `ends` are where the next one goes."""
+    for item in range(len(indptr) - 1):
+        for place in range(indptr[item], indptr[item + 1]):
+            member = items[place]
+            holders[ends[member]] = item
+            ends[member] += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _extremes(indptr: Any, items: Any, chances: Any, most: Any, least: Any, holders: Any) -> None:
+    """Of each item the largest and the smallest chance that another item has of it by its group,
+    and how many others have one."""
+    for item in range(len(indptr) - 1):
+        chance = chances[item]
+        for place in range(indptr[item], indptr[item + 1]):
+            member = items[place]
+            if member != item:
+                most[member] = max(most[member], chance)
+                least[member] = min(least[member], chance)
+                holders[member] += 1
 
 
 @numba.njit(nogil=True, cache=True)
@@ -232,22 +285,21 @@ def _gather(
         for at in range(indptr[row], indptr[row + 1]):
             item, weight = indices[at], data[at]
             total += weight
-            out[row, item] += kept * weight
             for place in range(starts[item], starts[item + 1]):
-                out[row, holders[place]] += chances[place] * weight
-        out[row] += anywhere * total
+                out[row, holders[place]] += weight
+        for item in range(len(chances)):
+            out[row, item] = out[row, item] * chances[item] + anywhere * total
+        for at in range(indptr[row], indptr[row + 1]):
+            out[row, indices[at]] += kept * data[at]
 
 
 @numba.njit(nogil=True, cache=True)
-def _spread_at(
-    counts: Any, rows: Any, columns: Any, starts: Any, holders: Any, chances: Any, kept: float,
-    usual: Any, out: Any,
-) -> None:  # fmt: skip
+def _spread_at(counts: Any, rows: Any, columns: Any, starts: Any, holders: Any, out: Any) -> None:
     for at in range(len(rows)):
         row, item = rows[at], columns[at]
-        found = kept * counts[row, item] + usual[row]
+        found = 0.0
         for place in range(starts[item], starts[item + 1]):
-            found += chances[place] * counts[row, holders[place]]
+            found += counts[row, holders[place]]
         out[at] = found
 
 
@@ -273,9 +325,3 @@ def _substitute(
             out[at] = place
         else:
             out[at] = members[start + place]
-
-
-def _identity(n: int) -> Any:
-    from scipy.sparse import eye_array
-
-    return eye_array(n)

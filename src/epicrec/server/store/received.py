@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, select
 
 from epicrec.server.meaning import Meaning
 from epicrec.server.store.schema import feedback, releases
@@ -102,15 +102,9 @@ def given_ratings(
     return np.array(user, np.int64), np.array(item, np.int64), np.array(value, np.float64)
 
 
-_OF_USER = (
-    select(
-        feedback.c.item_key, feedback.c.feedback_type, feedback.c.value, releases.c.method,
-        releases.c.settings,
-    )
-    .select_from(feedback)
-    .join(releases, releases.c.release_key == feedback.c.release_key, isouter=True)
-    .where(feedback.c.user_key == bindparam("user"))
-)  # fmt: skip
+_OF_USER = """
+SELECT item_key, feedback.feedback_type, value, method, settings
+FROM feedback LEFT JOIN releases USING (release_key) WHERE feedback.user_key ="""
 
 
 @dataclass
@@ -142,8 +136,9 @@ def in_clear(rows: Iterable[tuple[int, str, float]], meaning: Meaning, rating_ty
 
 
 def of_user(connection: Connection, user_key: int, meaning: Meaning, rating_type: str) -> Own:
-    """What a user gave and released."""
-    rows = connection.execute(_OF_USER, {"user": user_key}).all()
+    """What a user gave and released; asked as the driver takes it, as it is asked often."""
+    place = "?" if connection.dialect.name == "sqlite" else "%s"
+    rows = connection.exec_driver_sql(f"{_OF_USER} {place}", (user_key,)).all()
     clear = [(item, kind, value) for item, kind, value, method, _ in rows if not method]
     own = in_clear(clear, meaning, rating_type)
     for item, kind, value, method, settings in rows:

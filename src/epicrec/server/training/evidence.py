@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class Evidence:
     lists: list[Catalogue]
     """The lists of items that they were drawn by; to be kept, as later versions have others."""
 
-    @property
+    @cached_property
     def events(self) -> AlterEgos:
         """All events, each with the law it went through."""
         parts = [held for _, held in self.drawn]

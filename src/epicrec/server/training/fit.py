@@ -26,7 +26,7 @@ from epicrec.progress import report
 from epicrec.server.settings import Settings
 from epicrec.server.store import catalogue
 from epicrec.server.store.database import Database, revision
-from epicrec.server.training import ledger, lists
+from epicrec.server.training import folders, ledger
 from epicrec.server.training.evidence import Evidence, gather
 from epicrec.server.training.folding import Folding
 from epicrec.server.training.publish import publish_learned
@@ -67,8 +67,8 @@ def train(settings: Settings, database: Database) -> dict[str, Any]:
             catalogue.keep(connection, listed)
     item_ids = [item_id for _, item_id, _ in items]
     names, starts, members = _by_category([categories for _, _, categories in items])
-    shares = corrected_shares(found.events, found.totals, found.features)
-    learned = _learned(settings, found, np.array(item_ids), shares)
+    shares, by_events = corrected_shares(found.events, found.totals, found.features)
+    learned = _learned(settings, found, np.array(item_ids), shares, by_events)
     top_items, top_scores = _lists(learned, found.seen, min(settings.list_length, len(items)))
     arrays: dict[str, Array] = {
         "item_keys": np.array([key for key, _, _ in items], np.int64),
@@ -85,7 +85,7 @@ def train(settings: Settings, database: Database) -> dict[str, Any]:
         "top_scores": top_scores,
     }
     models = settings.folder / "models"
-    number = (lists.current(models) or 0) + 1
+    number = (folders.current(models) or 0) + 1
     meta = {
         "training": number,
         "item_ids": item_ids,
@@ -95,11 +95,11 @@ def train(settings: Settings, database: Database) -> dict[str, Any]:
         "regularization": settings.regularization,
         "method": learned.method,
     }
-    lists.save(models / str(number), meta, arrays, Folding.of(learned.blend, found.drawn))
+    folders.save(models / str(number), meta, arrays, Folding.of(learned.blend, found.drawn))
     if found.rows:
         ledger.record_lists(settings)
-    lists.adopt(models, number)
-    published = publish_learned(settings, found) if learned.method == D2P_SVD else None
+    folders.adopt(models, number)
+    published = publish_learned(settings, found, learned.blend.model) if learned.blend else None
     return {
         "training": number,
         "trained_at": int(time.time()),
@@ -115,10 +115,12 @@ def train(settings: Settings, database: Database) -> dict[str, Any]:
     }
 
 
-def _learned(settings: Settings, found: Evidence, item_ids: Array, shares: Array) -> Learned:
+def _learned(
+    settings: Settings, found: Evidence, item_ids: Array, shares: Array, by_events: Array
+) -> Learned:
     """The model of what is there, if it is better than popularity; else popularity."""
     if found.drawn:
-        return _from_releases(found, item_ids, shares)
+        return _from_releases(found, item_ids, shares, by_events)
     if found.clear.counts.nnz:
         return _from_feedback(settings, found, item_ids)
     why = "nothing was released yet that tells one person from another"
@@ -137,19 +139,16 @@ def _popularity(
 # ---- releases ---------------------------------------------------------------------------------
 
 
-def fit_releases(features: Any, *batches: AlterEgos) -> D2PSvd:
+def _from_releases(found: Evidence, item_ids: Array, shares: Array, by_events: Array) -> Learned:
     """The item model of events, each corrected by the law it went through."""
-    return D2PSvd(catalogue=features).fit_alteregos(*batches)
-
-
-def _from_releases(found: Evidence, item_ids: Array, shares: Array) -> Learned:
     events, features = found.events, found.features
+
+    def learn(kept: AlterEgos) -> tuple[D2PSvd, Array]:
+        of_all, of_kept = corrected_shares(kept, found.totals, features)
+        return D2PSvd(catalogue=features).fit_alteregos(kept, shares=of_kept), of_all
+
     report("judging by held-out releases", 0, 2)
-    verdict = judged(
-        events,
-        lambda kept: fit_releases(features, kept),
-        lambda kept: corrected_shares(kept, found.totals, features),
-    )
+    verdict = judged(events, learn)
     report("judging by held-out releases", 1, 2)
     if verdict is None:
         return _popularity(found, len(item_ids), "too few people released enough to judge by")
@@ -162,7 +161,8 @@ def _from_releases(found: Evidence, item_ids: Array, shares: Array) -> Learned:
     if not verdict.is_better:
         why = "d2p-svd does not make held-out releases surely likelier than popularity does"
         return _popularity(found, len(item_ids), why, quality)
-    blend = Blend(fit_releases(features, events), shares, verdict.weight)
+    model = D2PSvd(catalogue=features).fit_alteregos(events, shares=by_events)
+    blend = Blend(model, shares, verdict.weight)
     factors = blend.item_factors
     at = find(blend.model.item_ids_, item_ids)
     users = np.zeros((len(found.user_keys), factors.shape[1]), np.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from epicrec.data import find
 from epicrec.models import load
 from epicrec.models.alterego.blend import Blend
 from epicrec.perturb.d2p.correction import AlterEgos
@@ -51,14 +51,20 @@ class Folding:
     def factors(self, own: Own, id_of: Mapping[int, str]) -> npt.NDArray[np.float64] | None:
         """The factors of what somebody has by now; None where it tells nothing."""
         held = self.blend.model.held
-        row = np.zeros(sum(channel.n_items for channel in held.channels))
-        for number, name in enumerate(self.laws):
+        row: dict[int, float] = {}
+        for name, column_of in zip(self.laws, held.columns, strict=True):
             for key, value in own.drawn.get(name, {}).items() if name else ():
-                (at,) = held.columns(number, [id_of.get(key, "")])
-                row[at] += value if at >= 0 else 0.0
-        expected = self.blend.model.guess(csr_array(row[None, :]))
-        liked = find(held.item_ids, np.array([id_of.get(key, "") for key in own.liked], np.str_))
-        expected[0, liked[liked >= 0]] += 1
+                if (at := column_of.get(id_of.get(key))) is not None:
+                    row[at] = row.get(at, 0.0) + value
+        columns, values = np.array([*row], np.int64), np.array([*row.values()])
+        drawn = csr_array((values, columns, [0, len(row)]), (1, held.counts.shape[1]))
+        expected = self.blend.model.guess(drawn)
+        liked = [self._item_at.get(id_of.get(key)) for key in own.liked]
+        expected[0, [at for at in liked if at is not None]] += 1
         if not expected.any():
             return None
         return np.asarray(self.blend.factors_of(expected)[0])
+
+    @cached_property
+    def _item_at(self) -> dict[Any, int]:
+        return {item_id: at for at, item_id in enumerate(self.blend.model.held.item_ids.tolist())}

@@ -21,7 +21,7 @@ from epicrec.disk import locked
 from epicrec.errors import EpicrecError
 from epicrec.progress import listening
 from epicrec.server.settings import Settings
-from epicrec.server.training.lists import write_atomically
+from epicrec.server.training.folders import write_atomically
 
 Task = Literal["train", "publish"]
 Status = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Lists: what a training leaves on disk, memory-mapped, and how recommendations come out of it.
+"""Lists: what a training left on disk (`folders`), and how recommendations come out of it.
 
 One folder per training. Factors and the lists of every user known at training time are there; a
 category's list is a product with that category's items; a user who changed since, or a session, is
@@ -8,10 +8,6 @@ training adopted popularity, nobody has factors.
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,31 +16,23 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from epicrec.disk import locked, sync_folder
-from epicrec.errors import InputError
-from epicrec.server.rights import close, opener
 from epicrec.server.store.received import Own
+from epicrec.server.training import folders
 from epicrec.server.training.folding import Folding
 
 Array = npt.NDArray[Any]
 Ranked = list[tuple[str, float]]
 
-ARRAYS = (
-    "item_keys",  # of the items that may be recommended, ascending
-    "item_factors",
-    "gram",  # item_factorsᵀ item_factors
-    "popularity",  # share of users who released the item
-    "category_starts",  # category c holds the items category_items[starts[c]:starts[c + 1]]
-    "category_items",
-    "user_keys",  # ascending
-    "user_factors",
-    "seen_starts",  # user u released the items seen_items[starts[u]:starts[u + 1]]
-    "seen_items",
-    "top_items",  # each user's list, best first, -1 where it ends
-    "top_scores",
-)
-_PERSONAL = {"user_factors": 0, "seen_items": -1, "top_items": -1, "top_scores": 0}
-"""What is about one user, and what stands there when they are gone."""
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """Somebody who released since the training, as it would have them: their factors (None where
+    nothing tells them), what they have, and their list."""
+
+    factors: Array | None
+    seen: Array
+    top: Array
+    scores: Array
 
 
 @dataclass(eq=False)
@@ -70,6 +58,7 @@ class Lists:
             a[name] = np.array(a[name])
         for name in a:  # the others stay mapped, but numpy's own class for that is slow to slice
             a[name] = a[name].view(np.ndarray)
+        self._has_factors = bool(a["item_factors"].any())
         self._popular = np.argsort(-a["popularity"], kind="stable")
         # each category's factors side by side, so that a request need not gather them
         self._factors_in = np.split(
@@ -89,20 +78,20 @@ class Lists:
 
     def for_user(self, row: int, n: int, offset: int = 0, category: str = "") -> Ranked:
         """For a user as they were at training time."""
-        listed = self._listed(row, n, offset, category)
+        a = self.arrays
+        listed = self._listed(a["top_items"][row], a["top_scores"][row], n, offset, category)
         if listed is not None:
             return listed
-        starts = self.arrays["seen_starts"]
-        seen = self.arrays["seen_items"][starts[row] : starts[row + 1]]
+        starts = a["seen_starts"]
+        seen = a["seen_items"][starts[row] : starts[row + 1]]
         seen = seen[seen >= 0]  # of those who were forgotten nothing is left
-        factors = self.arrays["user_factors"][row]
-        if not factors.any():
-            return self.popular(n, offset, category, seen)
-        return self._best(factors, seen, n, offset, category)
+        factors = a["user_factors"][row]
+        return self._ranked(factors if factors.any() else None, seen, n, offset, category)
 
-    def _listed(self, row: int, n: int, offset: int, category: str) -> Ranked | None:
-        """From a user's list on disk; None where it ends too early."""
-        top, scores = self.arrays["top_items"][row], self.arrays["top_scores"][row]
+    def _listed(
+        self, top: Array, scores: Array, n: int, offset: int, category: str
+    ) -> Ranked | None:
+        """From a list that was made before; None where it ends too early."""
         if category or self.gone:
             among = self._places_in(top, category) if category else np.flatnonzero(top >= 0)
             shown = [at for at in among.tolist() if int(top[at]) not in self.gone]
@@ -116,8 +105,25 @@ class Lists:
         return [(ids[item], score) for item, score in zip(items, scores.tolist(), strict=True)]
 
     def for_own(self, own: Own, n: int, offset: int = 0, category: str = "") -> Ranked:
-        """For anyone who has this: the factors that a training would give them."""
+        """For anyone who has this: by the factors that a training would give them."""
+        return self._ranked(self._factors_of(own), self._positions(own.known), n, offset, category)
+
+    def folded(self, own: Own) -> Folded:
+        """The same, with a list as a training would write it."""
         seen, factors = self._positions(own.known), self._factors_of(own)
+        if factors is None:
+            return Folded(None, seen, np.zeros(0, np.int32), np.zeros(0, np.float32))
+        top, scores = _first(self._scores(factors, ""), seen, self.arrays["top_items"].shape[1])
+        return Folded(factors, seen, top, scores)
+
+    def for_folded(self, one: Folded, n: int, offset: int = 0, category: str = "") -> Ranked:
+        """For somebody who was folded in."""
+        listed = self._listed(one.top, one.scores, n, offset, category)
+        return listed or self._ranked(one.factors, one.seen, n, offset, category)
+
+    def _ranked(
+        self, factors: Array | None, seen: Array, n: int, offset: int, category: str
+    ) -> Ranked:
         if factors is None:
             return self.popular(n, offset, category, seen)
         return self._best(factors, seen, n, offset, category)
@@ -126,7 +132,7 @@ class Lists:
         if self.folding is not None:
             return self.folding.factors(own, self._id_of)
         liked = self._positions(own.liked)
-        if not len(liked) or not self.arrays["item_factors"].any():
+        if not len(liked) or not self._has_factors:
             return None
         return self._fold_in(liked)
 
@@ -163,7 +169,7 @@ class Lists:
             return self.popular(n, offset, without=[at])
         norms = np.linalg.norm(factors, axis=1)
         likeness = factors @ factors[at] / np.maximum(norms * norms[at], 1e-12)
-        return self._sorted(likeness, np.arange(len(likeness)), np.array([at]), n, offset)
+        return self._page(likeness, np.array([at]), n, offset)
 
     def show_item(self, item_id: str, shown: bool) -> None:
         """Recommend an item no more, or again, without waiting for the next training."""
@@ -179,7 +185,8 @@ class Lists:
         """x = (YᵀY + λI + (α - 1) Σ y yᵀ)⁻¹ α Σ y over the items seen (Hu, Koren & Volinsky)."""
         alpha, weight = self.meta["alpha"], self.meta["regularization"]
         own = self.arrays["item_factors"][seen].astype(np.float64)
-        left = self.arrays["gram"] + weight * np.eye(own.shape[1]) + (alpha - 1) * own.T @ own
+        left = self.arrays["gram"] + (alpha - 1) * own.T @ own
+        left[np.diag_indices(len(left))] += weight
         solved = np.linalg.solve(left, alpha * own.sum(axis=0))
         return solved.astype(np.float32)
 
@@ -194,178 +201,45 @@ class Lists:
         return np.flatnonzero(own[at] == items)
 
     def _best(self, factors: Array, seen: Array, n: int, offset: int, category: str) -> Ranked:
-        if category:
-            among, own = self._items_in(category), self._factors_in[self._category_at[category]]
-        else:
-            among, own = np.arange(len(self.item_ids)), self.arrays["item_factors"]
-        return self._sorted(own @ factors, among, seen, n, offset)
+        return self._page(self._scores(factors, category), seen, n, offset, category)
 
-    def _sorted(self, scores: Array, among: Array, without: Array, n: int, offset: int) -> Ranked:
-        banned = np.zeros(len(self.item_ids), np.bool_)
-        banned[without] = True
-        banned[list(self.gone)] = True
-        allowed = ~banned[among]
-        scores, among = scores[allowed], among[allowed]
-        most = min(offset + n, len(scores))
-        if most == 0:
-            return []
-        best = np.argpartition(-scores, most - 1)[:most]
-        best = best[np.lexsort((among[best], -scores[best]))][offset:]
-        return [(self.item_ids[among[at]], float(scores[at])) for at in best]
+    def _scores(self, factors: Array, category: str) -> Array:
+        at = self._category_at.get(category)
+        own = self.arrays["item_factors"] if at is None else self._factors_in[at]
+        return np.asarray(own @ factors.astype(np.float32))
+
+    def _page(
+        self, scores: Array, without: Array, n: int, offset: int, category: str = ""
+    ) -> Ranked:
+        """A page of the order that scores give, of all items or those in a category."""
+        banned = np.concatenate([without, np.array([*self.gone], np.int64)])
+        if category:
+            among = self._items_in(category)
+            banned = np.flatnonzero(np.isin(among, banned))
+        best, scores = _first(scores, banned, offset + n)
+        items = best[offset:] if not category else among[best[offset:]]
+        named = zip(items.tolist(), scores[offset:].tolist(), strict=True)
+        return [(self.item_ids[item], score) for item, score in named]
 
     # ---- on disk --------------------------------------------------------------------------
 
     @classmethod
     def open(cls, folder: Path) -> Self:
+        """As it was written; an InputError where it is damaged."""
+        meta, arrays = folders.read(folder)
         try:
-            meta, sums = _meta(folder)
-            arrays: dict[str, Array] = {
-                name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-                for name in ARRAYS
-            }
-            for name in sums.keys() & arrays.keys():
-                if sums[name] != _sum(arrays[name]):
-                    raise ValueError(f"{name}.npy is not what was written")
             folding = Folding.open(folder) if (folder / "folding.json").exists() else None
             return cls(meta, meta.pop("item_ids"), meta.pop("categories"), arrays, folding)
         except (OSError, ValueError, KeyError) as error:
-            raise InputError(f"{folder} holds no training that can be read: {error}") from error
+            raise folders.unreadable(folder, error) from error
 
 
-def save(
-    folder: Path, meta: dict[str, Any], arrays: dict[str, Array], folding: Folding | None = None
-) -> None:
-    """Write a training; it counts only once `adopt` names it."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True, mode=0o700)
-    for name in ARRAYS:
-        with open(folder / f"{name}.npy", "wb", opener=opener) as file:
-            np.save(file, arrays[name], allow_pickle=False)
-            file.flush()
-            os.fsync(file.fileno())
-    if folding is not None:
-        folding.save(folder)
-        close(folder)
-    _write_meta(folder, meta, {name: _sum(arrays[name]) for name in ARRAYS})
-
-
-def _meta(folder: Path) -> tuple[dict[str, Any], dict[str, int]]:
-    """What stands in `meta.json`, and the checksums of the arrays; none before there were any."""
-    meta: dict[str, Any] = json.loads((folder / "meta.json").read_text("utf-8"))
-    sums: dict[str, int] = meta.pop("sums", {})
-    if sums and sums.pop("meta") != zlib.crc32(json.dumps(meta).encode()):
-        raise ValueError("meta.json is not what was written")
-    return meta, sums
-
-
-def _write_meta(folder: Path, meta: dict[str, Any], sums: dict[str, int]) -> None:
-    own = {"meta": zlib.crc32(json.dumps(meta).encode())}
-    write_atomically(folder / "meta.json", json.dumps(meta | {"sums": sums | own}))
-
-
-def _sum(array: Array) -> int:
-    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-
-
-def adopt(models: Path, number: int) -> None:
-    """Make a training the current one, in one step, and remove all but the one before it."""
-    before = current(models)
-    write_atomically(models / "current", str(number))
-    for folder in models.iterdir():
-        if folder.is_dir() and folder.name not in (str(number), str(before)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def numbers(models: Path) -> list[int]:
-    """The current training and those before it that are still there, newest first."""
-    newest = current(models)
-    if newest is None:
-        return []
-    found = [int(path.name) for path in models.iterdir() if path.name.isdecimal()]
-    return [newest, *sorted((number for number in found if number < newest), reverse=True)]
-
-
-def current(models: Path) -> int | None:
-    """The number of the current training."""
-    try:
-        return int((models / "current").read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def has_learned(models: Path) -> bool:
-    """Whether the current training was learned from anything, as far as can be read."""
-    number = current(models)
-    try:
-        learned = number is not None and np.load(models / str(number) / "seen_items.npy").size
-    except (OSError, ValueError):
-        return True
-    return bool(learned)
-
-
-def discard(models: Path) -> None:
-    """Remove every training."""
-    (models / "current").unlink(missing_ok=True)
-    for folder in models.iterdir():
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def scrub(models: Path, user_keys: Sequence[int]) -> None:
-    """Overwrite everything the trainings on disk hold about these users; `seal` comes later."""
-    wanted = np.array(sorted(user_keys), np.int64)
-    with locked(models / ".lock", wait=True):
-        for folder in _trainings(models):
-            try:
-                _scrub(folder, wanted)
-            except (OSError, ValueError, KeyError):  # a damaged one cannot be served either
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def seal(models: Path) -> None:
-    """Sum up again what was overwritten."""
-    with locked(models / ".lock", wait=True):
-        for folder in _trainings(models):
-            try:
-                meta, sums = _meta(folder)
-                changed = [name for name in _PERSONAL if sums and name not in sums]
-                for name in changed:
-                    sums[name] = _sum(np.load(folder / f"{name}.npy", mmap_mode="r"))
-            except (OSError, ValueError, KeyError):
-                continue
-            if changed:
-                _write_meta(folder, meta, sums)
-
-
-def _trainings(models: Path) -> list[Path]:
-    return [path for path in models.glob("*") if (path / "meta.json").exists()]
-
-
-def _scrub(folder: Path, wanted: Array) -> None:
-    known = np.load(folder / "user_keys.npy", mmap_mode="r")
-    starts = np.load(folder / "seen_starts.npy", mmap_mode="r")
-    columns = {name: np.load(folder / f"{name}.npy", mmap_mode="r+") for name in _PERSONAL}
-    spans = [
-        (columns[name], slice(starts[row], starts[row + 1]) if name == "seen_items" else row, empty)
-        for row in np.flatnonzero(np.isin(known, wanted))
-        for name, empty in _PERSONAL.items()
-    ]
-    if all(np.all(column[span] == empty) for column, span, empty in spans):
-        return
-    meta, sums = _meta(folder)
-    if sums:  # what is about to change is not compared until it is sealed
-        _write_meta(folder, meta, {name: s for name, s in sums.items() if name not in _PERSONAL})
-    for column, span, empty in spans:
-        column[span] = empty
-    for column in columns.values():
-        column.flush()
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """The file holds the old text or the new one, never a part, whatever happens in between."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(temporary, "w", encoding="utf-8", opener=opener) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    sync_folder(path.parent)
+def _first(scores: Array, without: Array, most: int) -> tuple[Array, Array]:
+    """The places of the largest scores, in order, and these, but for the places left out."""
+    scores[without] = -np.inf
+    most = min(most, len(scores) - len(np.unique(without)))
+    if most <= 0:
+        return np.zeros(0, np.int64), scores[:0]
+    best = np.argpartition(-scores, most - 1)[:most]
+    best = best[np.lexsort((best, -scores[best]))]
+    return best, scores[best]

@@ -28,9 +28,9 @@ from epicrec.progress import report
 from epicrec.server.settings import STORE, Settings
 from epicrec.server.store import catalogue, received
 from epicrec.server.store.database import Database
-from epicrec.server.training import ledger, lists
+from epicrec.server.training import folders, ledger
 from epicrec.server.training.evidence import Evidence
-from epicrec.server.training.lists import write_atomically
+from epicrec.server.training.folders import write_atomically
 
 METHOD = "covariance-svd"
 _OWN, _LEARNED = ("current.json", "item-model-{}.npz"), ("learned.json", "learned-model-{}.npz")
@@ -82,15 +82,17 @@ def publish(settings: Settings, database: Database, fit: Fit = fit_private) -> d
     }
 
 
-def publish_learned(settings: Settings, found: Evidence) -> dict[str, Any] | None:
+def publish_learned(settings: Settings, found: Evidence, model: D2PSvd) -> dict[str, Any] | None:
     """Publish the item model of all releases that state a proved guarantee within the limit, and of
-    nothing else; what it says, or None where there is no such release."""
+    nothing else; what it says, or None where there is no such release. `model` is that of all that
+    is known, which is the same where such releases are all there is."""
     proved = [
         held for law, held in found.drawn if law.proved and held.epsilon <= settings.limit_epsilon
     ]
     if not sum(held.counts.nnz for held in proved):
         return None
-    model = D2PSvd(catalogue=found.features).fit_alteregos(*proved)
+    if len(proved) < len(found.drawn) or found.clear.counts.nnz:
+        model = D2PSvd(catalogue=found.features).fit_alteregos(*proved)
     promise = replace(model.guarantee, assumes=(*model.guarantee.assumes, *_ABOUT_RELEASES))
     before = learned(settings)
     version = before.Version + 1 if before else 1
@@ -177,9 +179,9 @@ def keep_promises(settings: Settings) -> None:
     lists remain, and a model whose guarantee lists have broken says that it gives none."""
     if ledger.model_alone(settings):
         models = settings.folder / "models"
-        if lists.has_learned(models):
+        if folders.has_learned(models):
             ledger.record_lists(settings)
-        lists.discard(models)
+        folders.discard(models)
     info = published(settings)
     if info is not None and ledger.is_broken(settings, info.Version):
         none = Guarantee.none(unit="user").to_dict()
