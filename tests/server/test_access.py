@@ -5,11 +5,13 @@ from __future__ import annotations
 import hmac
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from epicrec.server.logs import JsonLines
+from epicrec.server.store import people
+from epicrec.server.store.database import rows_of
 from server.conftest import Client, Running, released, running
 
 FILM = "heat-1995"
@@ -160,18 +162,17 @@ def test_a_wrong_key_costs_the_same_work_whatever_it_is(
         done.append(("compared", len(one), len(other)))
         return compare(one, other)
 
-    def note(_c: object, _s: object, statement: str, given: tuple[bytes], *_: object) -> None:
+    def asking(connection: Any, statement: str, given: tuple[bytes, ...]) -> list[Any]:
         done.append((statement, [len(value) for value in given]))
+        return rows_of(connection, statement, given)
 
     monkeypatch.setattr(hmac, "compare_digest", noting)
-    engine = serving.service.database.engine
-    event.listen(engine, "before_cursor_execute", note)
+    monkeypatch.setattr(people, "rows_of", asking)
     work: dict[str, list[object]] = {}
     for name, client in clients.items():
         done.clear()
         assert client.get("/api/items").status_code == 401
         work[name] = list(done)
-    event.remove(engine, "before_cursor_execute", note)
     first = work["nothing in common"]
     assert ("compared", 32, 32) in first, "with the operator's"
     assert len(first) > 1, "and with everybody's, in the database"

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from epicrec.server.ranking import Ranking
 from epicrec.server.store import people, received
@@ -47,25 +46,31 @@ def listed(user: Client, page: str = "n=536") -> list[Any]:
     return found
 
 
-def test_who_changed_is_folded_in_once_until_the_next_change(trained: Running) -> None:
+def test_who_changed_is_folded_in_once_until_the_next_change(
+    trained: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     films, user = films_of(trained), trained.register()
     assert films[0] in listed(user), "nothing is known of a newcomer"
     like(user, films[0])
     first = listed(user)
     assert films[0] not in first
-    asked: list[str] = []
-    event.listen(
-        trained.service.database.engine, "before_cursor_execute",
-        lambda _c, _s, text, *_: asked.append(text),
-    )  # fmt: skip
+    read: list[int] = []
+    known = received.of_user
+
+    def noting(connection: Any, user_key: int, *rest: Any) -> received.Own:
+        read.append(user_key)
+        return known(connection, user_key, *rest)
+
+    monkeypatch.setattr(received, "of_user", noting)
     assert listed(user) == first
     assert listed(user, "n=5&offset=3") == first[3:8]
     drama = user.get(f"/api/recommend/{user.user_id}/Drama?n=5").json()
     assert drama == [film for film in first if film in {*drama}][:5]
-    assert [text for text in asked if "feedback" in text] == [], "nothing was read again"
+    assert read == [], "nothing was read again"
     like(user, films[1])
     second = listed(user)
     assert films[1] not in second
+    assert len(read) == 1
     assert second != [film for film in first if film != films[1]], "the other taste"
     trained.admin.patch(f"/api/item/{second[0]}", json={"IsHidden": True})
     assert listed(user, "n=10") == second[1:11]

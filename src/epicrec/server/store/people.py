@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, select, update
 
 from epicrec import wire
-from epicrec.server.store.database import DELETIONS, insert, next_revision
+from epicrec.server.store.database import DELETIONS, insert, next_revision, rows_of
 from epicrec.server.store.schema import feedback, users
 
 
@@ -58,13 +58,12 @@ def register(connection: Connection) -> wire.Registration:
 
 
 def with_secrets(connection: Connection, digests: list[bytes]) -> dict[bytes, Known]:
-    """Whose secrets these are. The search is by digest, so its time says nothing about a secret;
-    written as the driver takes it, as nothing is read more often."""
+    """Whose secrets these are. The search is by digest, so its time says nothing about a secret."""
     if connection.dialect.name == "sqlite":
         asked: list[tuple[str, Any]] = [("= ?", digest) for digest in digests]
     else:
-        asked = [("= ANY(%s)", digests)]
-    found = [connection.exec_driver_sql(_WITH_SECRETS + how, (one,)).all() for how, one in asked]
+        asked = [("= ANY(%b)", digests)]
+    found = [rows_of(connection, _WITH_SECRETS + how, (one,)) for how, one in asked]
     return {bytes(digest): Known(*row) for rows in found for digest, *row in rows}
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sqlalchemy import Connection, select
 
 from epicrec.server.meaning import Meaning
+from epicrec.server.store.database import rows_of
 from epicrec.server.store.schema import feedback, releases
 
 Integers = npt.NDArray[np.int64]
@@ -136,9 +137,9 @@ def in_clear(rows: Iterable[tuple[int, str, float]], meaning: Meaning, rating_ty
 
 
 def of_user(connection: Connection, user_key: int, meaning: Meaning, rating_type: str) -> Own:
-    """What a user gave and released; asked as the driver takes it, as it is asked often."""
-    place = "?" if connection.dialect.name == "sqlite" else "%s"
-    rows = connection.exec_driver_sql(f"{_OF_USER} {place}", (user_key,)).all()
+    """What a user gave and released."""
+    place = "?" if connection.dialect.name == "sqlite" else "%b"
+    rows = rows_of(connection, f"{_OF_USER} {place}", (user_key,))
     clear = [(item, kind, value) for item, kind, value, method, _ in rows if not method]
     own = in_clear(clear, meaning, rating_type)
     for item, kind, value, method, settings in rows:
