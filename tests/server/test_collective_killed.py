@@ -6,11 +6,8 @@ server's noise was drawn once, and every device's ledger says what was used.
 
 from __future__ import annotations
 
-import json
 import ssl
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -32,11 +29,11 @@ from epicrec.server.store.database import Database
 from epicrec.server.store.rounds import SqlStore
 from ports import held_port
 from server.conftest import PATIENCE, wait_for
+from server.device_part import take_part
 
 TASK, DEVICES = "common-model", 2
 HISTORIES = [["alien-1979", "up-2009"], []]
 ROLES = ("leader", "helper")
-HERE = Path(__file__).parent
 
 
 class Town:
@@ -45,7 +42,7 @@ class Town:
     def __init__(self, folder: Path, moments: dict[str, list[str]]) -> None:
         self.folder, self.moments = folder, {name: iter(all_) for name, all_ in moments.items()}
         self.deaths = 0
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.running: dict[str, Any] = {}
         self.ports = ExitStack()
         ports = {role: self.ports.enter_context(held_port()) for role in ROLES}
         self.urls = {role: f"https://127.0.0.1:{port}" for role, port in ports.items()}
@@ -77,13 +74,10 @@ class Town:
         context = ssl.create_default_context(cafile=self.certificate(role))
 
         def answers() -> bool:
-            if role not in self.running or self.running[role].poll() is not None:
+            if role not in self.running or self.running[role].exitcode is not None:
                 self.deaths += role in self.running
-                self.running[role] = subprocess.Popen(
-                    [sys.executable, str(HERE.parent / "killing.py"), self.moment(role), "serve",
-                     "--config", str(self.config(role))],
-                    env=killing.ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                )  # fmt: skip
+                serving = ("serve", "--config", str(self.config(role)))
+                self.running[role] = killing.fork(self.moment(role), killing.epicrec, *serving)
             try:
                 return httpx.get(f"{self.urls[role]}/collective/key", verify=context).is_success
             except httpx.HTTPError:
@@ -91,26 +85,23 @@ class Town:
 
         wait_for(answers)
 
-    def until_done(self, name: str, command: list[str]) -> None:
-        """Run a command with all servers up, again as often as it dies or finds one dead."""
+    def until_done(self, name: str, work: Callable[..., None], *given: Any) -> None:
+        """Do this with all servers up, again as often as it dies or finds one dead."""
         for _ in range(40):
             for role in ROLES:
                 self.serving(role)
-            moment = self.moment(name)
-            done = subprocess.run(
-                [sys.executable, command[0], moment, *command[1:]],
-                env=killing.ENVIRONMENT, capture_output=True, timeout=PATIENCE, check=False,
-            )  # fmt: skip
-            self.deaths += done.returncode < 0
+            doing = killing.fork(self.moment(name), work, *given)
+            doing.join(PATIENCE)
+            self.deaths += doing.exitcode < 0
             self.watch()
-            if done.returncode == 0:
+            if doing.exitcode == 0:
                 return
-        raise AssertionError(done.stderr.decode())
+        raise AssertionError(f"{name} ended with {doing.exitcode} again and again")
 
     def operator(self, *words: str) -> None:
         name = f"collective {words[0]}"
         command = ["collective", *words, "--config", str(self.config("leader")), "--task", TASK]
-        self.until_done(name, [str(HERE.parent / "killing.py"), *command])
+        self.until_done(name, killing.epicrec, *command)
 
     def device(self, number: int) -> None:
         settings = {
@@ -122,7 +113,7 @@ class Town:
             "helper_key": self.keys["helper"].hex(),
             "history": HISTORIES[number],
         }
-        self.until_done("device", [str(HERE / "device_part.py"), json.dumps(settings)])
+        self.until_done("device", take_part, settings)
 
     def round(self, role: str) -> tuple[Round, bytes | None]:
         database = Database(Settings(data=str(self.folder / role)).database_url)
@@ -150,7 +141,7 @@ class Town:
     def stop(self) -> None:
         for process in self.running.values():
             process.kill()
-            process.wait(PATIENCE)
+            process.join(PATIENCE)
         self.ports.close()
 
 
