@@ -291,7 +291,8 @@ def _solve_range(
                 for b in range(a, k):
                     matrix[a, b] += f * item[b]
         solve(matrix, row, k)
-        out[user] = row
+        for a in range(k):
+            out[user, a] = row[a]
 
 
 @numba.njit(nogil=True, cache=True)

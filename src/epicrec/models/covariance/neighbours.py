@@ -91,7 +91,8 @@ def _predict_users(
         every = _products(own) if at_once else np.empty((0, 0))
         count = min(k, n)
         covariance, size = np.empty(n), np.empty(n)
-        near[:count] = np.arange(count)
+        for x in range(count):
+            near[x] = x
         for at in range(asked):
             for x in range(n):
                 covariance[x] = _product(factors[wanted[at]], own[x])

@@ -140,7 +140,7 @@ class UserKNN(_UserBased):
         super()._fit(ratings)
 
     def _similarity(self) -> tuple[bool, float, int, float]:
-        return False, self.shrinkage, self.k, self.ridge
+        return False, float(self.shrinkage), self.k, float(self.ridge)
 
     def _means(self, histories: Ratings) -> Floats:
         flat = np.full(histories.n_items, self.mean_)
