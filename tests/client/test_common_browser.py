@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from client.conftest import showing
-from client.test_pages_browser import SCREENSHOTS, axe, chromium, enter, press, started  # noqa: F401  (fixtures)
+from client.test_pages_browser import axe, chromium, enter, keep_picture, press, started  # noqa: F401  (fixtures)
 from epicrec.client.common import EVERY, WINDOW
 from epicrec.server import operating
 from server.conftest import two_running
@@ -59,8 +59,7 @@ def test_from_looking_to_leaving(
         over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         if over > 0:
             found.append(f"{name}: {over} pixels too wide")
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=SCREENSHOTS / f"{scheme}-{width}-common-{name}.png", full_page=True)
+        keep_picture(page, f"{scheme}-{width}-common-{name}")
 
     certificate = Path(leader.settings.data) / "tls" / "ca.pem"
     with showing(tmp_path / "client", server=leader.url, certificate=certificate) as pages:

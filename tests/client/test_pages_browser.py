@@ -35,7 +35,8 @@ CHROMIUM = shutil.which("chromium")
 if CHROMIUM is None:
     pytest.skip("chromium is not installed (apt-get install chromium)", allow_module_level=True)
 
-SCREENSHOTS = Path(os.environ.get("EPICREC_SCREENSHOTS", "out/screenshots"))
+SCREENSHOTS = os.environ.get("EPICREC_SCREENSHOTS")
+"""A folder for pictures of the pages, where somebody wants to look at them: nothing else does."""
 EVERY_PAGE = (
     "", "history", "history?q=star", "sources", "extension", "privacy", "preview", "for-you",
     "for-you?compare=1", "browse?genre=Comedy", "watchlist", "film/heat-1995", "learned?look=1",
@@ -97,9 +98,9 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return seen
 
 
-def keep_picture(page: Any, name: str) -> None:
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+def keep_picture(page: Any, name: str, *, whole: bool = True) -> None:
+    if SCREENSHOTS:
+        page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", full_page=whole)
 
 
 def enter(page: Any, pages: Pages) -> None:
@@ -638,7 +639,6 @@ def test_every_page_is_accessible_and_fits(
     """By light and in the dark, where only colours differ."""
     context = chromium.new_context(viewport={"width": width, "height": 844}, bypass_csp=True)
     page = context.new_page()
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     found: list[str] = []
 
     def look(name: str) -> None:
@@ -653,7 +653,7 @@ def test_every_page_is_accessible_and_fits(
                 f"{name}, {scheme}: {v['id']}: {v['nodes'][0]['html'][:160]}"
                 for v in outcome["violations"]
             )
-            page.screenshot(path=SCREENSHOTS / f"{scheme}-{width}-{file}.png")
+            keep_picture(page, f"{scheme}-{width}-{file}", whole=False)
         over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         if over > 0:
             found.append(f"{name}: {over} pixels too wide")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -22,6 +21,7 @@ import pytest
 
 import killing
 from client.conftest import PATIENCE, showing
+from client.test_pages_browser import keep_picture
 from extension.browser import OTHER_SITE, SITE, Browser, chromium, with_site
 from ports import held_port
 
@@ -29,8 +29,6 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 CHROMIUM = shutil.which("chromium")
 if CHROMIUM is None:
     pytest.skip("chromium is not installed (apt-get install chromium)", allow_module_level=True)
-
-SCREENSHOTS = Path(os.environ.get("EPICREC_SCREENSHOTS", "out/screenshots"))
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +50,6 @@ def wait_for(holds: Callable[[], object], page: Any) -> None:
     while not holds():
         assert time.monotonic() < end, "it does not come"
         page.wait_for_timeout(50)
-
-
-def keep_picture(page: Any, name: str) -> None:
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
 
 def code_of(pages: Any) -> str:
