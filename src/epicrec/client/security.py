@@ -54,11 +54,13 @@ along on one."""
 _REFUSED = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark"><title>Not this way · EpicRec</title>
+<title>Not this way · EpicRec</title>
 <link rel="stylesheet" href="/static/style.css"><link rel="icon" href="/static/icon.svg"></head>
 <body><main><h1>Not this way</h1><p>{0}</p><p><a href="http://127.0.0.1:{1}/">The entrance</a></p>
 </main></body></html>
 """
+"""Dark only by its style sheet, which another host name does not get: a browser's own colour of
+links is hard to read in the dark."""
 
 FOR_EXTENSIONS = ("/extension/pair", "/extension/messages")
 """Where a browser's extension speaks to 127.0.0.1: it has no cookie, and what it says proves it."""
