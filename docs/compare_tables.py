@@ -30,9 +30,8 @@ ratings, which is better low, and nDCG@10 of lists, which is better high. *Means
 what needs no taste, without privacy. Other ε, and whose each method is, follow below."""
 
 NOTES = {
-    "ml-1m": "Two draws of the noise, at one ε. McSherry & Mironov's two rows were measured before "
-    "their recipe followed the paper in all points (by a hundredth worse or better elsewhere), and "
-    "are to be run again, and so are lists from releases of EpicRec and D2P, which take longest."
+    "ml-1m": "Two draws of the noise, at one ε. Lists from releases of EpicRec and D2P, which take "
+    "longest, are still to be run."
 }
 HEAD = """# Every method at equal privacy
 
