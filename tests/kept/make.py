@@ -130,23 +130,26 @@ def _make_releases(folder: Path, films: Catalogue) -> None:
 def _release_of_others(url: str, admin: httpx.Client, viewers: Ratings) -> None:
     """Other people at the server: some state a guarantee, some rate, one has labels."""
     promise = Guarantee(epsilon=1.0, unit="item", relation="add or remove one")
+    one_by_one = httpx.Limits(max_keepalive_connections=0)  # the server closes idle ones
+    others = httpx.Client(base_url=url, timeout=600, limits=one_by_one)
     for at in range(viewers.n_users - 1):
         own = viewers.users_at(np.array([at])).to_table().to_pylist()
-        given = httpx.post(f"{url}/api/register", timeout=600).json()
+        given = others.post("/api/register").json()
         key = {"X-API-Key": given["Secret"]}
         release = Release(
             method="s-epicrec", items=tuple(row["item_id"] for row in own),
             guarantee=promise if at % 2 else Guarantee.none(unit="item"),
         )  # fmt: skip
         body = {"Release": release.to_dict()}
-        place = f"{url}/api/user/{given['UserId']}/release"
-        httpx.put(place, json=body, headers=key, timeout=600).raise_for_status()
+        place = f"/api/user/{given['UserId']}/release"
+        others.put(place, json=body, headers=key).raise_for_status()
         rated = [
             {"FeedbackType": "rating", "UserId": given["UserId"], "ItemId": row["item_id"],
              "Value": row["rating"], "Timestamp": "2000-01-01T00:00:00Z"}
             for row in own[: at % 3]
         ]  # fmt: skip
-        httpx.put(f"{url}/api/feedback", json=rated, headers=key, timeout=600).raise_for_status()
+        others.put("/api/feedback", json=rated, headers=key).raise_for_status()
+    others.close()
     labelled = {"UserId": "named by the admin", "Labels": {"country": "NL"}, "Comment": "a remark"}
     admin.post("/api/user", json=labelled).raise_for_status()
 
