@@ -59,10 +59,10 @@ class _UserBased(Recommender):
         means = self._means(histories)
         out = np.empty((histories.n_users, histories.n_items), np.float32)
         raters = np.argsort(known.items, kind="stable")
-        known_residuals = self._residuals(known)
         arguments = (
-            histories.indptr, histories.items, self._compared(histories),
-            known.indptr, known.items, self._compared(known), known_residuals,
+            histories.indptr, histories.items, _read_only(self._compared(histories)),
+            known.indptr, known.items, _read_only(self._compared(known)),
+            _read_only(self._residuals(known)),
             np.concatenate([[0], np.cumsum(known.item_counts)]), raters, known.users,
             *self._similarity(), implicit, out,
         )  # fmt: skip
@@ -145,6 +145,14 @@ class UserKNN(_UserBased):
     def _means(self, histories: Ratings) -> Floats:
         flat = np.full(histories.n_items, self.mean_)
         return self.mean_ + user_means(histories, flat, self.damping)
+
+
+def _read_only(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """As ratings are: arrays that may be written to are of another type, for which numba would
+    compile everything once more."""
+    same = values.view()
+    same.flags.writeable = False
+    return same
 
 
 def plain_means(histories: Ratings, otherwise: float) -> Floats:
