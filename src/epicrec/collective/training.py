@@ -84,6 +84,7 @@ class TwoNoises(Budget):
     bases: list[Basis] = field(default_factory=list)
 
     pairs: ClassVar[bool] = False
+    catalogued: ClassVar[bool] = False  # a device has the results, and what was published with them
 
     @property
     def mu(self) -> float:

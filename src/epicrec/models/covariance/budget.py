@@ -90,6 +90,8 @@ class Budget:
 
     pairs: ClassVar[bool] = True
     """Whether sums over all pairs of items can be had."""
+    catalogued: ClassVar[bool] = True
+    """Whether what is public of items is at hand wherever the model is computed."""
 
     @property
     def mu(self) -> float:

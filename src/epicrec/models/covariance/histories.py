@@ -145,7 +145,7 @@ def release_histories(
     """Counts, then what they say will pay: tastes, items by taste, pairs, or counts again."""
     look = release_counts(ratings, budget, FIRST_LOOK, engine)
     room = budget.pairs and fits(ratings.n_items)
-    bare = features.shape[1] < FEW
+    bare = budget.catalogued and features.shape[1] < FEW
     way = choose_way(budget, look, room=room, bare=bare)
     note = ""
     if budget.pairs and not room and choose_way(budget, look, room=True, bare=bare) == "pairs":
