@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 )
 PATIENCE = 600.0
 BLOCKS = re.compile(r"^```(sh|python)\n(.*?)^```", re.S | re.M)
-MINUTES = re.compile(r"^epicrec (compare|reproduce) .*\n", re.M)
+MINUTES = re.compile(r"^epicrec (audit|compare|reproduce) .*\n", re.M)
 STAYS = re.compile(r"epicrec (client|serve)\b(?!.*--(check|backup|restore))")
 
 

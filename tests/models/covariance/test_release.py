@@ -26,7 +26,7 @@ BUDGETS = [0.1, 1000.0]
 """Too little for a covariance, and enough for one."""
 CASES = [
     *product(KINDS, BUDGETS),
-    (("implicit", "gaussian", "user"), 2.0),  # enough for tastes
+    (("implicit", "gaussian", "user"), 4.0),  # enough for tastes
     (("implicit", "gaussian", "user"), 8.0),  # and for items by taste
 ]
 
@@ -105,7 +105,7 @@ def test_measurements_cost_the_budget_together(
     if epsilon in BUDGETS:
         assert (len(watch.released[-1]) >= pairs) == (epsilon > 1), "both ways are watched"
     else:
-        ways = {2.0: "how tastes go together", 8.0: "which items go with which taste"}
+        ways = {4.0: "how tastes go together", 8.0: "which items go with which taste"}
         assert [*model.released_][-1] == ways[epsilon]
     assert sum(model.released_.values()) == pytest.approx(1)
 
