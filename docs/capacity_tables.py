@@ -16,10 +16,11 @@ They stand between `<!-- sums -->`, `<!-- spark -->`, `<!-- netflix -->` or `<!-
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
+
+from tables import write
 
 HERE = Path(__file__).parent
 PAGE = HERE / "capacity.md"
@@ -97,13 +98,8 @@ def engines(lines: Lines) -> list[list[str]]:
     ]
 
 
-def table(lines: list[list[str]]) -> str:
-    head, *others = lines
-    return "".join(f"| {' | '.join(row)} |\n" for row in [head, ["---"] * len(head), *others])
-
-
-def written(text: str) -> str:
-    """The page with what was measured."""
+def measured() -> dict[str, list[list[str]]]:
+    """Every table of which there are figures."""
     runs = [run for run in map(read, SIZES) if run]
     of_spark = [run for run in runs if run[-1]["what"].startswith("spark: ")]
     tables = {}
@@ -114,26 +110,8 @@ def written(text: str) -> str:
     for name, made in (("netflix", netflix), ("engines", engines)):
         if lines := read(name):
             tables[name] = made(lines)
-    for name, rows in tables.items():
-        text = re.sub(
-            rf"(<!-- {name} -->\n).*?(<!-- end -->)",
-            lambda found, rows=rows: f"{found[1]}\n{table(rows)}\n{found[2]}",
-            text, flags=re.DOTALL,
-        )  # fmt: skip
-    return text
-
-
-def main() -> int:
-    text = PAGE.read_text("utf-8")
-    made = written(text)
-    if made == text:
-        return 0
-    check = "--check" in sys.argv
-    print(f"{PAGE.name}: {'is out of date' if check else 'written'}")
-    if not check:
-        PAGE.write_text(made, "utf-8")
-    return int(check)
+    return tables
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write(PAGE, measured()))

@@ -13,10 +13,11 @@ They stand between `<!-- pages -->` or `<!-- rows -->` and `<!-- end -->`.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
+
+from tables import write
 
 HERE = Path(__file__).parent
 PAGE = HERE / "client.md"
@@ -79,13 +80,8 @@ def _share(one: float, other: float) -> str:
     return f"{100 * one / other:.1f} %"
 
 
-def table(lines: list[list[str]]) -> str:
-    head, *others = lines
-    return "".join(f"| {' | '.join(row)} |\n" for row in [head, ["---"] * len(head), *others])
-
-
-def written(text: str) -> str:
-    """The page with what was measured; a table stays as it is until all of its figures are here."""
+def measured() -> dict[str, list[list[str]]]:
+    """Every table of which all figures are here."""
     files = {name: HERE / f"client-{name}.json" for name in SETS}
     speed = json.loads((HERE / "client-pages.json").read_text("utf-8"))
     tables = {"pages": pages(speed)}
@@ -93,26 +89,8 @@ def written(text: str) -> str:
         tables["rows"] = rows(
             {name: json.loads(path.read_text("utf-8")) for name, path in files.items()}
         )
-    for name, lines in tables.items():
-        text = re.sub(
-            rf"(<!-- {name} -->\n).*?(<!-- end -->)",
-            lambda found, lines=lines: f"{found[1]}\n{table(lines)}\n{found[2]}",
-            text, flags=re.DOTALL,
-        )  # fmt: skip
-    return text
-
-
-def main() -> int:
-    text = PAGE.read_text("utf-8")
-    made = written(text)
-    if made == text:
-        return 0
-    check = "--check" in sys.argv
-    print(f"{PAGE.name}: {'is out of date' if check else 'written'}")
-    if not check:
-        PAGE.write_text(made, "utf-8")
-    return int(check)
+    return tables
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write(PAGE, measured()))

@@ -38,7 +38,6 @@ _WAITING = 10_000
 _CONNECT_SECONDS = 5
 _READ_SECONDS = 5
 _MIGRATING = 0x65706963  # the name of a lock
-_CURSOR = "cursor"  # kept with a connection
 
 CHANGES, DELETIONS, CATALOGUE = 1, 2, 3
 """What is counted: every change, users who were deleted, changes to items."""
@@ -350,11 +349,11 @@ def rows_of(connection: Connection, statement: str, values: tuple[Any, ...]) -> 
     """What a statement finds, as the driver takes it and gives it, for what is asked most often:
     SQLAlchemy's way, and a cursor for each, take several times as long. What goes wrong is left to
     SQLAlchemy, which knows whether the connection is lost."""
-    cursor: Any = connection.info.get(_CURSOR)
+    cursor: Any = connection.info.get("cursor")  # kept with the connection
     if cursor is None:
         driver: Any = connection.connection
         binary = {} if connection.dialect.name == "sqlite" else {"binary": True}
-        cursor = connection.info[_CURSOR] = driver.cursor(**binary)
+        cursor = connection.info["cursor"] = driver.cursor(**binary)
     try:
         found: list[Any] = cursor.execute(statement, values).fetchall()
     except connection.dialect.loaded_dbapi.Error:
