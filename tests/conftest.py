@@ -30,6 +30,7 @@ DRAWN = random.Random()
 """In the place of the operating system's randomness, for noise: begins anew with each test's name,
 so that a test that passed passes again, here and elsewhere."""
 default_rng = np.random.default_rng
+os.environ["EPICREC_SERVER_TRAINING_NICE"] = "0"  # on a busy machine it would never end
 
 
 @pytest.fixture(scope="session", autouse=True)

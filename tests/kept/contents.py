@@ -163,7 +163,9 @@ def _all(admin: httpx.Client, path: str, name: str) -> list[dict[str, Any]]:
 @contextmanager
 def serving(folder: Path, **settings: Any) -> Iterator[tuple[str, httpx.Client]]:
     """A server on a data folder, until the block ends: its address and the admin's way in."""
-    plain: dict[str, Any] = {"data": str(folder), "http": True, "port": 0, "train_every": 0}
+    plain: dict[str, Any] = {
+        "data": str(folder), "http": True, "port": 0, "train_every": 0, "training_nice": 0,
+    }  # fmt: skip
     made = make_server(Settings(**plain | settings))
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()

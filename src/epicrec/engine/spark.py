@@ -36,6 +36,11 @@ PATIENCE = 300.0
 """Seconds for which a job may wait for a machine that runs it."""
 COLLECTED_AT_ONCE = 1 << 14
 """So many slices of a sum, 128 MB, are on the way to the driver at a time."""
+_SMALL_HEAP = (
+    "Java has too little memory for its sums. Give it more: "
+    'PYSPARK_SUBMIT_ARGS="--driver-memory 6g pyspark-shell" for local[…], '
+    "spark.executor.memory in a cluster"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +168,8 @@ def told(spark: SparkSession | None) -> Iterator[None]:
             ours = re.findall(r"epicrec\.errors\.InputError: (.+)", str(error))
             first = str(error).strip().split("\n")[0]
             why = "no machine of the cluster runs anything" if gave_up.is_set() else first
+            if "OutOfMemoryError" in str(error):
+                why = _SMALL_HEAP
             raise InputError(
                 ours[0] if ours else f"Spark did not finish: {why}. Nothing was released"
             ) from error

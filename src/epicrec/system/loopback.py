@@ -52,7 +52,7 @@ def serving(base: Path, *, epsilon: float, unit: str) -> Iterator[tuple[str, htt
         data=str(base / "server"), catalogue=str(base / "data"), train_from=str(base / "data"),
         http=True, port=0, admin_key=ADMIN_KEY, train_every=0, registrations_per_hour=10**6,
         requests_per_minute=10**6, publish_epsilon=epsilon, publish_unit=unit,
-        limit_epsilon=max(4.0, epsilon),
+        limit_epsilon=max(4.0, epsilon), training_nice=0,
     )  # fmt: skip
     with running(settings) as (url, _), admin_of(url) as admin:
         report("the server learns its item model", 0, 1)

@@ -91,7 +91,7 @@ def _learning(base: Path, films: Catalogue) -> Iterator[tuple[str, httpx.Client,
     settings = Settings(
         data=str(base / "server"), catalogue=str(base / "items.parquet"), http=True, port=0,
         admin_key=ADMIN_KEY, train_every=0, registrations_per_hour=10**6,
-        requests_per_minute=10**6,
+        requests_per_minute=10**6, training_nice=0,
     )  # fmt: skip
     with running(settings) as (url, service), admin_of(url) as admin:
         yield url, admin, service

@@ -50,7 +50,7 @@ def save(
             file.flush()
             os.fsync(file.fileno())
     if folding is not None:
-        folding.save(folder)
+        meta = meta | {"folding": folding.save(folder)}
         close(folder)
     _write_meta(folder, meta, {name: _sum(arrays[name]) for name in ARRAYS})
 

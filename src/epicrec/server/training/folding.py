@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +17,7 @@ from epicrec.models.alterego.blend import Blend
 from epicrec.perturb.d2p.correction import AlterEgos
 from epicrec.server.store.received import Law, Own
 
-_MODEL, _REST = "model.npz", "folding.json"
+_MODEL = "model.npz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,14 +36,13 @@ class Folding:
         clear = len(blend.model.held.channels) - len(names)
         return cls(blend, (*[""] * clear, *names))
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Writes the model, and gives what `open` needs beside it."""
         self.blend.model.save(folder / _MODEL)
-        rest = {"laws": self.laws, "weight": self.blend.weight, "shares": [*self.blend.shares]}
-        (folder / _REST).write_text(json.dumps(rest), "utf-8")
+        return {"laws": self.laws, "weight": self.blend.weight, "shares": [*self.blend.shares]}
 
     @classmethod
-    def open(cls, folder: Path) -> Self:
-        rest = json.loads((folder / _REST).read_text("utf-8"))
+    def open(cls, folder: Path, rest: Mapping[str, Any]) -> Self:
         model: Any = load(folder / _MODEL)
         return cls(Blend(model, np.array(rest["shares"]), rest["weight"]), tuple(rest["laws"]))
 

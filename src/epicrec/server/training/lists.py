@@ -228,7 +228,7 @@ class Lists:
         """As it was written; an InputError where it is damaged."""
         meta, arrays = folders.read(folder)
         try:
-            folding = Folding.open(folder) if (folder / "folding.json").exists() else None
+            folding = Folding.open(folder, meta.pop("folding")) if "folding" in meta else None
             return cls(meta, meta.pop("item_ids"), meta.pop("categories"), arrays, folding)
         except (OSError, ValueError, KeyError) as error:
             raise folders.unreadable(folder, error) from error
