@@ -133,7 +133,7 @@ def serving(folder: Path, **settings: Any) -> Iterator[Served]:
     plain: dict[str, Any] = {
         "data": str(folder), "admin_key": ADMIN, "http": True, "port": 0, "train_every": 0,
         "registrations_per_hour": 10_000, "requests_per_minute": 100_000, "factors": 8,
-        "iterations": 5, "catalogue": "films",
+        "iterations": 5, "catalogue": "films", "training_nice": 0,
     }  # fmt: skip
     made = make_server(Settings(**(plain | settings)))
     thread = run_in_thread(made)

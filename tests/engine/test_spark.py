@@ -21,7 +21,7 @@ from epicrec.data.datasets import Dataset, write_dataset
 from epicrec.engine import spark as engine
 from epicrec.engine.local import local
 from epicrec.engine.session import session
-from epicrec.engine.spark import SparkRatings
+from epicrec.engine.spark import SparkRatings, told
 from epicrec.errors import InputError
 from epicrec.files import write_whole
 from epicrec.models import checkpoint, load
@@ -410,6 +410,13 @@ def test_bad_rows_and_columns_are_told_without_a_java_trace(spark) -> None:
         of([(1.5, 1, 3.0)], "user_id double, item_id long, rating double")
     with pytest.raises(InputError, match="'who' is not among"):
         of([(1, 1, 3.0)], names, user="who")
+
+
+def test_too_little_memory_for_java_is_told_with_its_remedy(spark) -> None:
+    failing = spark.sql("SELECT raise_error('java.lang.OutOfMemoryError: Java heap space')")
+    said = r"driver-memory 6g .*\. Nothing was released$"
+    with pytest.raises(InputError, match=said), told(spark):
+        failing.collect()
 
 
 def test_a_model_that_reads_ratings_says_so(spark, viewers: Ratings) -> None:
