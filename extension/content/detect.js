@@ -2,7 +2,7 @@
 // Detect: from the facts of a page to what it is about, and from what was played to what was seen.
 // Pure: it knows no page, no clock and no network.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, LASTING, withoutSite, isSiteName, bare, headed, ownName, agreed, isWhole, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT, CREDIT, GENRE } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, aroundNumbers, withYear, yearIn, plain, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, LASTING, withoutSite, isSiteName, bare, headed, ownName, agreed, isWhole, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT, CREDIT, GENRE, SPECIAL } =
     globalThis.epicrec.text;
   const { of, oneOf } = globalThis.epicrec.words;
   const HALF = 0.5;
@@ -52,11 +52,15 @@
     return after.includes(" ") ? one.replace(after, "") : one;
   });
 
-  // Who made it and how long it is, beside the heading: an article that shows a film, where what plays is as long.
-  const isShown = (facts) => labels(facts).some((one) => CREDIT.test(one)) && nearLength(facts) !== null;
+  // Who made it or of when it is, and how long it is, beside the heading: an article that shows a film, where what plays is as long.
+  const isShown = (facts) => {
+    const dated = facts.h1.some((one) => withYear(one)?.rest === ""), said = beside(facts);
+    return (nearLength(facts) !== null && said.some((one) => CREDIT.test(one) || (dated && FILM.test(one)))) || (dated && isWhole(facts.title));
+  };
 
   // `rank`: how much is to be said for it; what is surer is not given up for what is less so.
-  const finished = (found, rank) => ({
+  const STRAND = /^(Tatort|Polizeiruf 110): (?=\S)/; // films that are called a series
+  const finished = (found, rank) => (found.kind === "film" && !found.look && STRAND.test(found.title) ? finished({ ...found, title: STRAND.exec(found.title)[1], kind: "episode" }, rank) : {
     rank, year: null, season: null, number: null, ids: {}, length: null, look: false, ...found, title: found.kind === "film" ? bare(found.title) : found.title,
   });
 
@@ -112,17 +116,18 @@
 
   const BETWEEN = /:\s|\s[-–—|]\s/;
   const CALLED = /^(?:watch|stream|serie[ns]?|série|сериал|дорама|dizi|assistir|ver|regarder|guarda|oglądaj)\s+(?=\p{Lu})/iu;
+  const COUNTED = /^(?:day|tag|jour|día|giorno|dia|dag|dzień|день|week|woche|lesson|lektion|lección|module|modul|unit|part|teil|partie|parte|session|step|round)\s*\d+(?!\p{L})/iu; // of a course
   // A series' name: of all that stands before the numbers, or in a heading without any, what most of the page's texts hold.
   function seriesIn(facts, episode) {
     const lines = beside(facts), at = lines.findIndex((one) => beforeNumbers(one) === "");
     const heads = [...(facts.h1.length ? facts.h1 : under(facts)), withoutSite(facts.title, facts), withoutSite(clean(facts.og.title), facts), ...under(facts)];
-    const after = [...heads, ...lines].map((one) => numbers(one)?.after ?? "");
-    const own = new Set([episode, numbers(address(facts))?.after ?? "", ...after, ...after.map((one) => one.split(BETWEEN)[0])].filter(Boolean).map(plain));
-    const name = (one) => trim((withYear(one)?.title ?? one).replace(CALLED, ""));
+    const after = [...heads, ...lines].map(aroundNumbers).map((one) => (one?.[0] ? one[1] : "")), whole = [...heads, ...lines].map((one) => numbers(one)?.after ?? "");
+    const own = new Set([episode, numbers(address(facts))?.after ?? "", ...whole, ...after, ...[...whole, ...after].map((one) => one.split(BETWEEN)[0])].filter(Boolean).map(plain));
+    const name = (one) => trim((withYear(one)?.title ?? one).replace(CALLED, "").split(/\s+[›>]\s+/).at(-1));
     const pieces = heads.filter((one) => beforeNumbers(one) === null).map((one) => one.split(BETWEEN)).filter((one) => one.length > 1).map(([first]) => first);
     const unnumbered = (texts) => texts.filter((one) => beforeNumbers(one) === null);
     const candidates = [...[...heads, ...lines].map((one) => beforeNumbers(one) ?? ""), ...unnumbered(facts.h1), at > 0 ? lines[at - 1] : at === 0 && !facts.h1.length ? lines[1] ?? "" : "", ...unnumbered(heads), ...pieces]
-      .map(name).filter((one) => one.length > 1 && !/^\d+\.\s/.test(one) && !own.has(plain(one)) && beforeNumbers(one) !== "" && !isSiteName(one, facts));
+      .map(name).filter((one) => one.length > 1 && !/^\d+\.\s/.test(one) && !COUNTED.test(one) && !own.has(plain(one)) && beforeNumbers(one) !== "" && !isSiteName(one, facts));
     const said = [...heads, ...lines, ...facts.above, address(facts)].map(plain), votes = (one) => said.filter((text) => text.includes(plain(one))).length;
     return candidates.map((one, order) => ({ one, order, votes: votes(one) })).sort((a, b) => b.votes - a.votes || a.order - b.order)[0]?.one ?? null;
   }
@@ -139,7 +144,7 @@
       const year = said.year ?? saidYear(facts, said.title) ?? yearIn(facts.og["video:release_date"]) ?? nearYear(facts);
       const sign = year !== null || length !== null || Object.values(signsOf(facts)).some(Boolean);
       if (ABOUT_ONE.test(title) || (!sign && OTHER.test(title))) return null;
-      return { title: said.title, year, kind: "film", length: length ?? nearLength(facts), least: sign ? (year !== null && nearLength(facts) >= 480 ? Math.min(1200, leastOf(facts)) : leastOf(facts)) : 3600 };
+      return { title: said.title, year, kind: "film", length: length ?? nearLength(facts), least: sign ? (year !== null && nearLength(facts) ? Math.min(1200, leastOf(facts)) : leastOf(facts)) : 3600 };
     }
     const told = someNumbers(texts);
     // an episode without a number is told from news, talks and matches by nothing but its name
@@ -162,12 +167,13 @@
   const WHERE = /\/(?:films?|filme|movies?|watch|player|play|stream\w*|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|titles?|feature|documentar\w+|dokus?|ver|voir|guarda|regarder|assistir|ogladaj|izle|abspielen|wiedergabe|spielen|detail|vod)\//i;
   const OF_FILMS = /\/(?:films?|filme|movies?|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|feature|documentar\w+|dokus?)\//i;
   // Sites of these have long videos that are no films.
-  const OTHER_SITE = /(?:^|[.-])(?:kurse?|courses?|learn\w*|lernen|academy|akademie|school|schule|uni|mooc|edu|sport\w*|gam(?:es?|ing)|news|radio|podcasts?|church|kirche|gemeinde|stadt|events?|conf\w*|music|musik|concerts?)(?:$|[.-])/i;
+  const OTHER_SITE = /(?:^|[.-])(?:kurse?|courses?|learn\w*|lern\w*|academy|akademie|school|schule|uni|mooc|edu|sport\w*|gam(?:es?|ing)|news|radio|podcasts?|church|kirche|gemeinde|stadt|events?|conf\w*|music|musik|concerts?)(?:$|[.-])/i;
   const MAKER = /(?<!\p{L})(?:a film by|ein film von|un film de|un film di|een film van)(?!\p{L})/iu;
   const STREAMS = /(?:^|\.)(?:hulu|max|hbomax|paramountplus|peacocktv|tv\.apple|discoveryplus|crunchyroll|mubi|joyn|tvnow|rtl|wowtv|sky\w*|canalplus|viaplay|starz|shudder|criterionchannel|kanopy|stan|britbox|itv|channel4|nowtv|pluto|plex|rakuten|filmin|hotstar|jiocinema|zee5|sonyliv|viki|viu|vidio|catchplay|bilibili|youku|mgtv|unext|abema|coupangplay|iqiyi|wavve|tving|watcha|tubitv|raiplay|france|rtve|svtplay|nrk|dr|yle|npo|tvp|ceskatelevize|orf|srf|rts|vrt|movistarplus|globoplay|globoplay\.globo|okko|ivi|kinopoisk|kion|wink|megogo|sweet|shahid\.mbc|filimo|namava|blutv|puhutv|tabii|exxen|voyo|cinobo|ertflix|player|videoland|streamz|universcine|lacinetek|chili|flixole|atresplayer|filmfriend|sooner|vieon|fptplay|showmax|crave|hoopladigital)\.(?:com|tv|de|fr|it|es|se|no|dk|fi|nl|pl|cz|at|ch|be|co\.uk|co|net|ru|com\.au|jp|kr|com\.tr|gr|hu|ro|pt|ca|ir|in|vn|me)$/i;
   const SERIAL = /seri|novela|sitcom|dizi|anime|drama|season|staffel|saison|temporada|sezon|\/tv\//i;
 
-  const OWN = /^(?:jellyfin|plex|emby|kodi)$/i; // where people play their own
+  const OWN = /^(?:jellyfin|plex|emby|kodi|stremio)$/i; // where people play their own
+  const isOwn = (facts) => [...facts.names, ...new URL(facts.address).hostname.split(".")].some((one) => OWN.test(one));
   // What stands in brackets with a year: "Name (film, 1994)".
   const bracketed = (facts) => [facts.title, ...facts.h1, ...facts.h2].flatMap((one) => /[(（][^()（）]*(?:19|20)\d\d[^()（）]*[)）]/.exec(one) ?? []);
 
@@ -177,7 +183,7 @@
   function signsOf(facts) {
     const { hostname, pathname } = new URL(facts.address), near = beside(facts).join(" | ").replaceAll(OF_FILM, " ");
     return {
-      called: /film|movie|kino|cine|flix|reel|screen/i.test(hostname) || STREAMS.test(hostname) || facts.names.some((one) => /film|movie|kino|cine|flix|シネマ|映画|电影/i.test(one) || OWN.test(one)),
+      called: /film|movie|kino|cine|flix|reel|screen/i.test(hostname) || STREAMS.test(hostname) || isOwn(facts) || facts.names.some((one) => /film|movie|kino|cine|flix|シネマ|映画|电影/i.test(one)),
       filmed: FILM.test([near, ...bracketed(facts), ...sentences(facts).map(([first = ""]) => first.slice(0, 25))].join(" | ")) || GENRE.test(near) || RATED.test(near),
       credited: CREDIT.test([near, facts.about, ...facts.h1, ...sentences(facts).flat()].join(" | ")),
       linked: Object.values(groupedLinks(facts)).some((one) => one.size === 1),
@@ -188,32 +194,34 @@
   // Layer three: words alone. A season and a number, or a title that much else says is a film's.
   function written(facts, data) {
     const { hostname, pathname } = new URL(facts.address);
-    const spoken = unnamed([facts.title, ...facts.h1, ...under(facts), clean(facts.og.title), data.video?.name ?? ""], facts).join(" | ");
+    const spoken = unnamed([facts.title, ...facts.h1, ...under(facts), clean(facts.og.title), data.video?.name ?? ""], facts).map((one) => facts.names.filter((name) => /^\p{L}+\d$/u.test(name)).reduce((said, name) => said.replace(name, " "), one)).join(" | ");
     const texts = [facts.title, ...facts.h1, ...facts.h2, ...beside(facts)];
     const halves = someNumbers(texts);
     const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts)) ?? (halves.season !== null && halves.number !== null ? halves : null);
     const other = OTHER_SITE.test(hostname), { called, filmed, credited, linked, placed } = signsOf(facts);
     const alone = oneNumber([facts.title, ...facts.h1, ...facts.h2]);
-    const one = both ?? ((SERIAL.test(hostname + pathname + facts.title) || /第\s*\d+\s*[集话話]|\d+\s*[화회]/u.test([facts.title, ...facts.h1, ...facts.h2].join(" | ")) || called || filmed || credited) && !other ? alone : null);
+    const named = beforeNumbers(withoutSite(facts.title, facts)), agreeing = alone && named && [...facts.h1, ...facts.above].some((text) => plain(text) === plain(named)); // title and heading name the same series
+    const one = both ?? ((agreeing || SERIAL.test(hostname + pathname + facts.title) || /第\s*\d+\s*[集话話]|\d+\s*[화회]/u.test([facts.title, ...facts.h1, ...facts.h2].join(" | ")) || called || filmed || credited) && !other ? alone : null);
     if (one) {
       if (OTHER.test(spoken)) return null;
       const series = data.video?.series || seriesIn(facts, one.after ?? "");
       return series ? { title: series, kind: "episode", season: one.season, number: one.number, least: both ? 240 : 900 } : null;
     }
     if (alone) return null; // a part of something
+    if (SPECIAL.test(under(facts)[0] ?? "") && STREAMS.test(hostname) && facts.h1[0]) return { title: facts.h1[0], kind: "episode", season: null, number: null, least: 900 };
     const page = withoutSite(facts.title, facts);
     const site = [...facts.names, hostname.replace(/^www\./, "").split(".")[0]].map(plain);
     const heading = facts.h1.find((one) => !site.includes(plain(one))) ?? (site.includes(plain(page)) ? facts.h2[0] : undefined);
     const slug = /([a-z\d]+(?:-[a-z\d]+)*)-((?:19|20)\d\d)\/?$/.exec(pathname);
     const nameless = !heading && !data.video?.name && !facts.pictures[0] && !facts.h2.length && isSiteName(page, facts);
     // a player without any heading: the name, and below it the year and the length
-    const [first = "", second = ""] = facts.h1.length ? [] : [...facts.h2.slice(0, 1), ...facts.small], shown = isMade(second) || nearYear({ above: [], small: [second] }) ? first : "";
+    const [first = "", ...next] = facts.h1.length ? [] : [...facts.h2.slice(0, 1), ...facts.small].slice(0, 4), shown = next.some(isMade) || nearYear({ above: [], small: next }) ? first : "";
     const title = shown ? shown : nameless && slug ? `${slug[1].replaceAll("-", " ")} (${slug[2]})` : heading ?? (data.video?.name || facts.pictures[0] || headed(page, facts));
     const said = withYear(title) ?? withYear(facts.title) ?? withYear(clean(facts.og.title));
     const name = withYear(title)?.title ?? title;
     if (!name || ABOUT_ONE.test(name) || (!heading && !shown && isSiteName(name, facts))) return null;
     const sure = said && (plain(said.title) === plain(name) || plain(facts.title).includes(plain(name)));
-    const whole = isWhole(facts.title), where = WHERE.test(`${pathname}/`) || facts.names.some((one) => OWN.test(one));
+    const whole = isWhole(facts.title), where = WHERE.test(`${pathname}/`) || isOwn(facts);
     const byMaker = facts.h1.some((one) => MAKER.test(one));
     // a title may hold any word, if enough else says that it is one
     const trusted = sure && (placed || called || filmed || credited);
@@ -229,7 +237,7 @@
     return {
       title: trim(name.replace(WHOLE, "").replace(ENDING, "")) || name, year, kind: "film", length,
       // what is said to be so long, by whom and of when, may be short
-      least: !signs ? 4800 : isShort(facts) ? 300 : byMaker ? 600 : credited && year !== null && length ? 1200 : points > 2 ? 2400 : sure && !old ? 4800 : 3600,
+      least: !signs ? 4800 : isShort(facts) ? 300 : byMaker ? 600 : (credited || (filmed && sure)) && year !== null && length ? 1200 : points > 2 ? 2400 : sure && !old ? 4800 : 3600,
     };
   }
 

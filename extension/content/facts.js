@@ -1,7 +1,7 @@
 "use strict";
 // Facts: what is read of a document, as plain data. Nothing of it is kept or leaves the tab.
 (() => {
-  const { clean, trim, plain, pathOf, beforeNumbers, isSiteName, isAround, FILM, GENRE } = globalThis.epicrec.text;
+  const { clean, trim, plain, pathOf, beforeNumbers, withYear, unfiled, isSiteName, isAround, FILM, GENRE } = globalThis.epicrec.text;
   const { of, oneOf } = globalThis.epicrec.words;
   const MOST = 12; // elements of a kind
 
@@ -63,12 +63,14 @@
       }
       if (![...at.childNodes].some((one) => one.nodeType === 3 && one.data.trim())) continue;
       taken = at;
+      if (BACK.test(clean(at.textContent))) continue;
       const said = clean(spoken(at)).slice(0, 200), before = at.previousElementSibling;
       if (at.matches("dd, td") && before?.matches("dt, th")) found.splice(-1, 1, `${clean(before.textContent)}: ${said}`);
       else if (said) found.push(said);
     }
     return found;
   }
+  const BACK = /^[‹<←]?\s*(?:back|zurück|retour|volver|indietro|torna|voltar|terug|tillbaka|tilbage|tilbake|takaisin|wróć|powrót|zpět|späť|vissza|înapoi|назад|πίσω|geri|رجوع|חזרה|戻る|返回|뒤로)(?!\p{L})/iu;
   // The headings there, but for those of other parts of the page.
   function shown({ root, start }, outside) {
     const found = [...root.querySelectorAll("h2, h3, h4")].filter((one) => outside(one) && (!start || start.compareDocumentPosition(one) & 4));
@@ -85,7 +87,8 @@
   const page = (root) => root.ownerDocument ?? root;
   const PARTS = /^(?:A|DIV|P|SMALL|SPAN|STRONG)$/;
   // A heading's words; what stands in elements of their own stands apart.
-  const headline = (heading) => clean([...heading.childNodes].map((one) => (one.nodeType === 3 ? one.data : PARTS.test(one.nodeName) ? ` ${headline(one)} ` : one.textContent)).join("")).slice(0, 300);
+  const headline = (heading) => unfiled(headings(heading));
+  const headings = (heading) => clean([...heading.childNodes].map((one) => (one.nodeType === 3 ? one.data : PARTS.test(one.nodeName) ? ` ${headings(one)} ` : one.textContent)).join("")).slice(0, 300);
 
   // What a heading stands above: the first element around it that says more.
   const partOf = (heading) => {
@@ -134,6 +137,12 @@
       .sort((a, b) => at(a) - at(b))[0];
   }
 
+  // Where nothing agrees with the page's title: the first heading, if it has a year in brackets.
+  function dated(page) {
+    const first = page.querySelector("h2, h3, h4");
+    return first && withYear(headline(first))?.rest === "" ? first : undefined;
+  }
+
   // What stands around a page's player: the first element around it that says something, or all that comes behind it.
   function aroundPlayer(page) {
     let player = everywhere(page, "video")[0] ?? page.querySelector("iframe");
@@ -155,8 +164,8 @@
     const outside = (element) => !element.closest("header:not(article header, main header, section header), nav, aside, footer, [role=navigation]");
     const french = /^fr/.test(page.documentElement.lang); // "lecture" is French for playing
     const names = [og.site_name, named["application-name"], ...texts(page, ".logo, .site-title, a[href='/']").filter((one) => one.length < 40)].map(clean).filter(Boolean);
-    const titles = [page.title, og.title].map(clean);
-    const heading = [...page.querySelectorAll("h1")].find(outside) ?? (everywhere(page, "h1").length ? undefined : titled(page, titles, { names, address }));
+    const titles = [page.title, og.title].map((one) => unfiled(clean(one)));
+    const heading = [...page.querySelectorAll("h1")].find(outside) ?? (everywhere(page, "h1").length ? undefined : titled(page, titles, { names, address }) ?? dated(page));
     const both = linked(heading);
     const heads = (level) => everywhere(page, level).filter(outside).slice(0, MOST).map((one) => (both && one === heading ? both.own : headline(one))).filter(Boolean);
     const h1 = heading && !heading.matches("h1") ? [headline(heading)] : heads("h1"), h2 = heads("h2");
@@ -164,7 +173,7 @@
     // a heading of another part of the page, where the first heading and the player are not
     const apart = (one) => { const part = partOf(one); return heading && !part.contains(heading) && !part.querySelector("video"); };
     return {
-      address, french, title: trim(clean(page.title).slice(0, 300).replace(french ? /\blecture\b/i : "", "")), og,
+      address, french, title: trim(unfiled(clean(page.title)).slice(0, 300).replace(french ? /\blecture\b/i : "", "")), og,
       names,
       jsonld: [...page.querySelectorAll("script[type='application/ld+json']")].slice(0, MOST).map((one) => one.textContent.slice(0, 200_000)),
       microdata: microdata(page),

@@ -3,7 +3,7 @@
 // `read` makes of their texts what the page is about, null for "nothing here"; undefined leaves the
 // page to what every page is asked.
 (() => {
-  const { clean, trim, numbers, lineNumbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, nearYear, withoutSite, isWhole, isQuiet, isAround, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT, CREDIT, GENRE: STORY } =
+  const { clean, trim, numbers, lineNumbers, someNumbers, beforeNumbers, withYear, yearIn, plain, pathOf, seconds, beside, nearYear, withoutSite, isWhole, isQuiet, isAround, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT, CREDIT, GENRE: STORY, SPECIAL } =
     globalThis.epicrec.text;
   const { of, all, oneOf } = globalThis.epicrec.words;
   const { idsIn } = globalThis.epicrec.schema;
@@ -14,12 +14,13 @@
   });
 
   const BESIDE = /^(?:trailer|teaser)\b\s*:|\b(?:trailer|teaser)(?: \d+)?$|making[- ]of|behind the scenes|featurette|hinter den kulissen|\bbonus/i;
+  const ON_TOUR = /\p{L}\s*[:|–-]\s.*(?<!\p{L})tour(?!\p{L})/iu; // "Somebody: the … tour"
   // A player that shows a title, and a second line for episodes.
   function player(title, second, more = {}, numbered = second) {
     // a year or a length below a title says nothing of episodes
     const name = clean(title), line = /^(?:\d{4}|\d+\s?(?:h|min|std)\b[^:]*)$/i.test(clean(second)) ? "" : clean(second);
     const behind = name.split(/:\s|\s[-–—|]\s/).slice(1).join(" | "); // "Name: the making of it"
-    if (!name || EXTRA.test(line) || EXTRA.test(behind) || BESIDE.test(name) || PERFORMED.test(`${name} | ${line}`)) return null;
+    if (!name || EXTRA.test(line) || EXTRA.test(behind) || BESIDE.test(name) || (!line && ON_TOUR.test(name)) || PERFORMED.test(`${name} | ${line}`)) return null;
     if (!line) return film(name, more);
     const said = lineNumbers(clean(numbered));
     const both = numbers(line);
@@ -41,8 +42,9 @@
     return player(title[0] ?? (/^disney\s?(?:\+|plus)?$/i.test(named) ? "" : named), second[0] ?? numbered ?? "");
   }
 
-  function prime(facts, { title, second, heading, year, runtime, genres }) {
-    if (!title.length) return undefined;
+  function prime(facts, { title, second, heading, year, runtime, genres }, data) {
+    // a player that hides its title, on the page of one film
+    if (!title.length) return !data.work && heading[0] && year[0] && seconds(runtime[0]) && !someNumbers([facts.title]).season ? film(heading[0], { year: yearIn(year[0]), length: seconds(runtime[0]), least: 2400 }) : undefined;
     if (genres.some((one) => PERFORMED.test(one) || /concert|konzert|sport|live/i.test(one))) return null;
     const same = heading[0] && plain(heading[0]) === plain(title[0]);
     return player(title[0], second[0], { year: same ? yearIn(year[0]) : null, length: same ? seconds(runtime[0]) : null });
@@ -66,7 +68,7 @@
     if (!title || EXTRA.test(whose && plain(parts.at(-1)) === whose ? parts.slice(0, -1).join(" | ") : title) || data.live) return null;
     const genre = data.video?.genre ?? "";
     const made = rows.find((row) => /release|veröffentlich|erscheinung|sortie|estreno|uscita|lançamento|datum/i.test(row));
-    const offered = /youtube (?:movies|filme|films|películas)|^(?:movies|filme|films)$/i.test(channel[0] ?? "") || genre === "Movies"
+    const offered = (/youtube/i.test(channel[0] ?? "") && FILM.test(channel[0])) || /^(?:movies|filme|films)$/i.test(channel[0] ?? "") || genre === "Movies" || /movie/.test(facts.og.type ?? "")
       || (rows.length > 1 && made !== undefined);
     const said = withYear(title);
     if (offered) {
@@ -74,6 +76,9 @@
       return film(said && !said.rest ? said.title : title, { year: said?.year ?? yearIn(made), least: 2400 });
     }
     if (/music|gaming|news|sport|howto|people|science|pets|autos|travel/i.test(genre)) return null;
+    // "How it was | Documentary": of a documentary the name may be a sentence
+    const sentence = /^([^|]{3,})\s\|\s[^|]*$/.exec(title);
+    if (sentence && DOCUMENTARY.test(title.slice(sentence[1].length)) && !ABOUT_ONE.test(title) && !withYear(title) && !OTHER.test(sentence[1].replace(ABOUT_IT, " "))) return film(sentence[1], { least: 1500 });
     if (ABOUT_IT.test(title)) return null;
     const bracket = said ? /[(\[][^()[\]]*\d{4}[^()[\]]*[)\]]/.exec(title)?.[0] ?? "" : ""; // "Name (comedy, directed by somebody, 1973)"
     const short = SHORT.test(title), whole = WHOLE.test(title) ? isWhole(title) : DOCUMENTARY.test(title) || short || CREDIT.test(bracket) || STORY.test(bracket);
@@ -81,7 +86,7 @@
     if (OTHER.test(title.replace(WHOLE, " ").replace(named, " ")) || ABOUT_ONE.test(title.replace(WHOLE, " "))) return null;
     const counted = someNumbers([title.replace(WHOLE, " ")]).number !== null; // a part of something, or many of them
     const part = PART.exec(title);
-    if (part && trim(part[1])) return episode(trim(part[1]), [title], { least: 1200 });
+    if (part && trim(part[1])) return episode(trim(part[1]), [title], { number: Number(/\d+/.exec(part[0].slice(part[1].length))[0]), least: 1200 });
     if (whole) {
       if (counted) return null;
       const bare = title.replace(WHOLE, " | "), dated = withYear(bare);
@@ -98,8 +103,9 @@
       // the series' own channel may name it last
       const series = beforeNumbers(title) || title.split(/\s*[|•]\s*/).find((part) => plain(part) === plain(channel[0] ?? ""));
       const sure = WHOLE_EPISODE.test(title) || /shows/i.test(genre) || (/^[ST]\d+\s?[:·x]?\s?E\d+(?:$|\s*[-–|:·])/i.test(title.slice(series?.length ?? 0).replace(/^[\s|:·–-]+/, "")) && !/[?!]/.test(title) && !OTHER.test(channel[0] ?? "")) || (series && plain(channel[0] ?? "") && (plain(series).includes(plain(channel[0])) || plain(channel[0]).includes(plain(series))));
-      return series && sure ? episode(series, [title], { least: 1200 }) : null;
+      return series && sure ? episode(series, [title], { least: WHOLE_EPISODE.test(title) ? 240 : 1200 }) : null;
     }
+    if (counted && /film/i.test(genre) && beforeNumbers(title)) return episode(beforeNumbers(title), [title], { least: 1200 });
     if (said && !counted && isQuiet(said.rest) && /film|movie/i.test(genre + badges.join(" ")) && said.title.split(" ").length <= 6 && !/:\s/.test(said.title)) {
       return film(said.title, { year: said.year, least: 3600 });
     }
@@ -107,7 +113,7 @@
   }
 
   // The libraries of the broadcasters: what is no film there says so by its programme or its genre.
-  const NOT_THERE = /nachrichten|news|journal|politik|talk|show|sport|konzert|concert|musik|musique|music|(?<!\p{L})oper(?!\p{L})|opéra|opera|proms|magazin|wetter|orchest|sinfoni|symphon|philharmon|(?<!\p{L})chor(?!\p{L})|(?<!\p{L})live|satire|quiz|bühne|theater|théâtre|spectacle|infos|(?<!\p{L})actu|tagesschau|tagesthemen|(?<!\p{L})heute(?!\p{L})|maischberger|miosga|anne will|hart aber fair|illner|(?<!\p{L})lanz(?!\p{L})|monitor|panorama|weltspiegel|brisant|plusminus|(?<!\p{L})fakt(?!\p{L})|extra 3|(?<!\p{L})nuhr|gottesdienst/iu;
+  const NOT_THERE = /nachrichten|news|journal|politik|talk|show|sport|konzert|concert|musik|musique|music|(?<!\p{L})oper(?!\p{L})|opéra|opera|proms|magazin|wetter|orchest|sinfoni|symphon|philharmon|(?<!\p{L})chor(?!\p{L})|(?<!\p{L})live|satire|quiz|bühne|theater|théâtre|spectacle|infos|(?<!\p{L})actu|tagesschau|tagesthemen|(?<!\p{L})heute(?!\p{L})|maischberger|miosga|anne will|hart aber fair|illner|(?<!\p{L})lanz(?!\p{L})|monitor|panorama|weltspiegel|brisant|plusminus|(?<!\p{L})fakt(?!\p{L})|extra 3|(?<!\p{L})nuhr|gottesdienst|unterhaltung|gala|karneval|fasching|fastnacht|schlager|preisverleihung|parade|festzug/iu;
   const DAY = /(?<!\d)\d{1,2}[./]\s?\d{1,2}[./]\s?(?:\d{2,4})?(?!\d)|(?:vom|of|du|del?) \d{1,2}(?:\.|er)? (?:de )?\p{L}{3,}|^\d{1,2} \p{L}+ \d{4}$/iu;
   const COUNTED = /\(\d+\/\d+\)/, NUMBERED = /\((?!(?:18|19|20)\d\d\))(\d{1,4})\)$/;
   const GENRE = /^(?:serien?|séries?|film\p{L}*|spielfilm\p{L}*|fernsehfilm\p{L}*|kurzfilm\p{L}*|doku\p{L}*|documentair\p{L}*|krimi\p{L}*|drama|comedy|kino|cinéma)(?: .*)?$|film|kino|highlights|folgen|staffel/iu;
@@ -121,21 +127,21 @@
     const kinds = [...above, ...lines, suffix, facts.og.site_name ?? "", clean(facts.title).split("|").at(-1)].join(" | ");
     if (!title || EXTRA.test(title) || EXTRA.test(suffix) || EXTRA.test(above.join(" | ")) || /\/live/.test(where) || NOT_THERE.test(kinds) || DAY.test(title) || ABOUT_ONE.test(title)
       || /\/(?:nachrichten|politik|sport|magazine?|shows|comedy|concert|arte-concert|talk)\//.test(where)) return null;
-    const texts = [title, ...facts.h2, ...above, ...lines, page, clean(facts.og.title)];
+    const texts = [title, ...facts.h2, ...above, ...lines, page, clean(facts.og.title), pathOf(facts.address).replaceAll(/[-/]/g, " ")];
     const serial = /episode/.test(facts.og.type ?? "") || /(?:^|\| )s[eé]ri/i.test(kinds) || /\/(?:serien|series)\//.test(where) || COUNTED.test(title) || /^(?:tatort|polizeiruf 110)$/i.test(above.at(-1) ?? "");
     const counted = NUMBERED.exec(title);
     if (texts.some(numbers) || serial || counted || someNumbers([title]).number !== null) {
       const before = (text) => beforeNumbers(text) || (COUNTED.test(text) ? text.split(COUNTED)[0] : "");
-      const named = [...above.filter((one) => !GENRE.test(one) && beforeNumbers(one) === null).reverse(), before(title), before(page), before(clean(facts.og.title)),
+      const named = [...above.filter((one) => !GENRE.test(one) && beforeNumbers(one) === null).reverse(), ...[page.endsWith(title) ? trim(page.slice(0, -title.length)) : ""].filter((one) => !GENRE.test(one)), before(title), before(page), before(clean(facts.og.title)),
                      page.includes(": ") ? page.split(": ")[0] : "", title.split(/:\s|\s[-–]\s/)[0]];
       const series = named.map((one) => trim(one ?? "")).find((one) => one.length > 1);
-      return series ? episode(series, texts, counted ? { season: null, number: Number(counted[1]) } : {}) : null;
+      return series ? episode(series, texts, counted && !texts.some(numbers) ? { season: null, number: Number(counted[1]) } : {}) : null;
     }
     const known = FILM.test(`${kinds} ${where.replaceAll(/[-/]/g, " ")}`) || WHOLE.test(suffix);
     const said = withYear(title), year = said?.year ?? nearYear(facts);
-    // a programme is a film where something says so, not for being long
+    // a programme is a film where something says so, or where it is as long as one and nothing speaks against it
     const told = known || year !== null || MADE.test(`${kinds} | ${facts.about}`) || /^video\.movie/.test(facts.og.type ?? "");
-    return told ? film(said?.title ?? title, { year, least: known ? 300 : 2400, length: data.video?.length ?? null }) : null;
+    return film(said?.title ?? title, { year, least: known ? 300 : told ? 2400 : 4800, length: data.video?.length ?? null });
   }
 
   function bbc(facts, { parts }, data) {
@@ -146,6 +152,11 @@
       : beforeNumbers(page) ? [beforeNumbers(page), trim(page.slice(beforeNumbers(page).length))] : [head || page];
     if (!title || NOT_THERE.test(`${title} ${second}`) || EXTRA.test(title) || DAY.test(trim(second)) || EXTRA.test(second)) return null;
     const said = withYear(title), named = said?.title ?? title;
+    const counted = /(?:^|: )(\d{1,2})\. \S/.exec(second); // "The Mirror and the Light: 6. Light"
+    if (counted && !numbers(second)) return episode(named, [second], { number: Number(counted[1]) });
+    if (SPECIAL.test(second) || (second && /\(\d{4}[–-]/.test(title) && !numbers(second))) return episode(named, [], { season: null, number: null, least: 900 });
+    const season = /^Series (\d{1,2}): (?!.*(?:week|results|highlights|heat|final|live|\d{2}\/\d{2}))/i.exec(second); // "Series 39: Supply and Demand"
+    if (season && !numbers(second)) return episode(named, [], { season: Number(season[1]), number: null, least: 900 });
     return second ? player(named, trim(second)) : film(named, { year: said?.year ?? nearYear(facts), least: 2400 });
   }
 
@@ -214,8 +225,10 @@
     const lasting = rows.map((row) => LASTING.exec(row)).find(Boolean);
     const boxed = lasting && !goesOn && (rows.some((row) => DIRECTED.test(clean(row))) || /\bfilm\b|cinema|cinéma|kino|movie/i.test(box[0] ?? "") || IS_FILM.test(start.slice(0, 250)));
     const shown = /^(?:film|fernsehfilm|kurzfilm)$/i.test(clean(rows[0]).split(" ")[0] ?? "");
-    const isFilm = FILM_WORD.test(bracket) || /^\d{4}\b.*\b(?:film|movie|documentary|short)\b/i.test(about) || films.length > 0 || boxed || shown;
-    const isSeries = /^(?:fernsehserie|série télévisée|serie tv)/i.test(clean(rows[0])) || SERIES_WORD.test(bracket) || SERIES_WORD.test(about) || series.length > 0
+    // the small pages have neither a box nor categories: what the first sentence says
+    const said = !rows.length && !says.length && !/\((?:[^()]*\s)?(?:born|geb|née?|nacid|nat[oa]|nasc|ur|f|født|född|род|\*|†)/iu.test(start.slice(0, 150)) ? start.slice(0, 200) : "";
+    const isFilm = FILM_WORD.test(bracket) || (IS_FILM.test(said) && yearIn(said) !== null) || /^\d{4}\b.*\b(?:film|movie|documentary|short)\b/i.test(about) || films.length > 0 || boxed || shown;
+    const isSeries = /^(?:fernsehserie|série télévisée|serie tv)/i.test(clean(rows[0])) || SERIES_WORD.test(bracket) || SERIES_WORD.test(about) || series.length > 0 || SERIES_WORD.test(said)
       || (goesOn && SERIES_WORD.test(start.slice(0, 250)));
     const kind = SERIES_WORD.test(bracket) ? "series" : FILM_WORD.test(bracket) ? "film" : isFilm && !(isSeries && (goesOn || SERIES_WORD.test(about))) ? "film" : isSeries ? "series" : null;
     if (!FILM_WORD.test(bracket) && !SERIES_WORD.test(bracket) && isOtherFirst(about || start.slice(0, 250).replace(name, ""))) return null;

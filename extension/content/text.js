@@ -8,7 +8,7 @@
   const made = (...parts) => new RegExp(parts.join(""), "iu");
   const BOTH = [
     made("(?<![\\p{L}\\d])[ST]\\.?\\s?(?<s>\\d{1,2})\\s*[-:.,·/| ]*\\s*[EÉF](?:p\\.?)?\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])"),
-    made("(?<![\\p{L}\\d])[STKΚ](?<s>\\d{1,2})\\s?:\\s?[AJOBΕ]\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])"),
+    made("(?<![\\p{L}\\d])[STKΚ](?<s>\\d{1,2})\\s?[:.,·]?\\s?[AJOBΕ]\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])"),
     made("(?<![\\p{L}\\d])T(?<s>\\d{1,2})\\s*[-:.,·/| ]*\\s*C(?:ap\\.?)?\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])"),
     made("(?<![\\p{L}\\d])(?<s>\\d{1,2})x(?<e>\\d{2,3})(?![\\p{L}\\d])"),
     made("(?<![\\p{L}\\d])[ST](?<s>\\d{1,2})", GAP, EPISODE, "\\s*(?<e>\\d{1,4})(?!\\d)"),
@@ -33,6 +33,8 @@
     made("第\\s*(?<e>\\d{1,4})\\s*[话話回集]"),
     made("(?<![\\p{L}\\d])제?\\s*(?<e>\\d{1,4})\\s*[화회话話](?!\\p{L})"),
     made("\\((?<e>\\d{1,4})/\\d{1,4}\\)"),
+    made("(?<![\\p{L}\\d&])#\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])"),
+    made("(?<=\\p{L} )\\((?<e>\\d{1,3})\\)(?=\\s*(?:$|[-–:|]))"),
   ];
   const ONLY_SEASON = [
     made("(?<![\\p{L}\\d])", SEASON, "\\s*(?<s>\\d{1,2})(?!\\d)"),
@@ -81,12 +83,13 @@
     return { season: season ? Number(season.groups.s) : null, number: number ? Number(number.groups.e) : null };
   }
 
-  // Where the words about season and episode begin.
-  function beforeNumbers(text) {
+  // What stands before and after the first words about season and episode; null where there are none.
+  function aroundNumbers(text) {
     const found = [...BOTH, ...ONLY_SEASON, ...ONE].map((p) => p.exec(text)).filter(Boolean)
       .sort((a, b) => a.index - b.index)[0];
-    return found ? trim(text.slice(0, found.index)) : null;
+    return found ? [text.slice(0, found.index), text.slice(found.index + found[0].length)].map(trim) : null;
   }
+  const beforeNumbers = (text) => aroundNumbers(text)?.[0] ?? null;
 
   const DIGITS = { "٠": 0x660, "۰": 0x6f0, "०": 0x966, "০": 0x9e6, "௦": 0xbe6, "౦": 0xc66, "๐": 0xe50 };
   const digit = (one) => String(one.codePointAt(0) - Object.values(DIGITS).findLast((zero) => zero <= one.codePointAt(0)));
@@ -94,6 +97,13 @@
   function clean(text) {
     return (text ?? "").replace(/[٠-٩۰-۹०-९০-৯௦-௯౦-౯๐-๙]/g, digit).replace(/[\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, "").replace(/\s+/g, " ").trim();
   }
+
+  const FILE = /^(?:file:|.*\/\s*)?([^/]+?)\.(?:mkv|mp4|webm|avi|ogv|m4v|mov)(?![\p{L}\d])/iu;
+  // The name of a file as a title: "Name.1971.1080p.BluRay.mkv" is the whole film Name (1971).
+  const unfiled = (text) => text.replace(FILE, (all, name) => {
+    const spaced = name.includes(" ") ? name : name.replaceAll(/[._]/g, " "), made = /^(.*?\S) \(?((?:19|20)\d\d)\)? .*(?:\d{3,4}p|blu-?ray|dvd|web|x26[45])/i.exec(spaced);
+    return made && !numbers(spaced) ? `${made[1]} (${made[2]}) full movie` : spaced;
+  });
 
   function trim(text) {
     return clean(text).replace(/^【[^】]*】/, "").replace(/^[《「『]([^》」』]+)[》」』]$/, "$1").replace(/^[\s\-–—|:·•,/([▶►]+|[\s\-–—|:·•,/([]+$/g, "");
@@ -178,7 +188,8 @@
 
   // A year alone in such a line.
   function nearYear(facts) {
-    const years = new Set(beside(facts).filter((one) => YEAR_LINE.test(one) && !ANOTHER_YEAR.test(one)).map(yearIn));
+    const lines = beside(facts).filter((one) => YEAR_LINE.test(one) && !ANOTHER_YEAR.test(one)), months = lines.filter((one) => /^\p{L}+ \d{4}$/u.test(one));
+    const years = new Set(lines.filter((one) => months.length < 2 || !months.includes(one)).map(yearIn)); // "March 2024, April 2024" is a calendar
     return years.size === 1 ? [...years][0] : null;
   }
 
@@ -210,11 +221,11 @@
   // "The film Name", where letters have no cases that would tell a name from a word.
   const CALLED_FILM = new RegExp(`^((?:${[...of("film"), ...of("short")].filter((word) => /^[^\\p{Lu}\\p{Ll}]+$/u.test(word.replaceAll("\\p{L}", ""))).join("|")}))\\s+(\\S.*)$`, "u");
   // "Watch Name", "Name online": verbs no film begins with, and what stands behind a name in small letters.
-  const WATCHED = /^(?:(?:[Rr]egarder|[Aa]ssist(?:ir|a)|[Oo]glądaj|[Gg]uarda|[Сс]мотреть|[Дд]ивитися|[Ss]ledujte|[Nn]onton|[Xx]em|[Gg]ledaj)\s+(\p{Lu}.*)|(\p{Lu}.*?\S)(?:\s+(?:(?:im |en )?stream(?:ing|en)?|online|gratis|kostenlos|ansehen|anschauen|en ligne|en vod|en VOD|izle|смотреть|онлайн|бесплатно|дивитися))+)$/u;
+  const WATCHED = /^(?:(?:[Rr]egarder|[Aa]ssist(?:ir|a)|[Oo]glądaj|[Gg]uarda|[Сс]мотреть|[Дд]ивитися|[Ss]ledujte|[Nn]onton|[Xx]em|[Gg]ledaj)\s+(\p{Lu}.*)|(\p{Lu}.*?\S)(?:\s+(?:(?:im |en )?stream(?:ing|en)?|online|gratis|kostenlos|ansehen|anschauen|en ligne|en vod|en VOD|izle|смотреть|онлайн|бесплатно|дивитися))+|(.*?\S)(?:を(?:見る|観る|視聴\p{L}*)|の(?:視聴|動画)| 보기| 다시보기))$/u;
   // A film's title without what is said of this edition or recording of it.
   function bare(title) {
     const found = WATCHED.exec(title);
-    if (found) return bare(found[1] ?? found[2]);
+    if (found) return bare(found[1] ?? found[2] ?? found[3]);
     const said = CALLED_FILM.exec(title);
     if (said && said[2].length > 1) return bare(said[2]);
     const cut = (FILM.test(BRACKET.exec(title)?.[1] ?? "") ? title.replace(BRACKET, "") : title).replace(BEHIND, "").replace(LABEL, "");
@@ -307,7 +318,7 @@
   const WHOLE = oneOf([
     ...of("whole"),
     "full (?:\\p{L}+ ){0,2}(?:movie|film|length)", "(?:whole|complete|entire) (?:movie|film)", "ganzer (?:film|spielfilm)", "der ganze film",
-    "(?:kompletter|vollständiger) (?:film|spielfilm)", "spielfilm", "hele film(?:en)?", "full [iİ]zle", "die ganze doku", "ganze doku", "full documentary", "documentaire complet",
+    "(?:kompletter|vollständiger) (?:film|spielfilm)", "spielfilm", "hele film(?:en)?", "full [iİ]zle", "ganze (?:doku|reportage)", "(?:reportage|reportaje|reportaż|documental|documentario) complet\\p{L}*", "full documentary", "documentaire complet",
     "documental completo",
   ]);
   const FILM = oneOf([
@@ -338,13 +349,15 @@
     "keynote", "webinar", "vorlesung\\w*", "lectures?", "lektion", "lesson", "gottesdienst", "predigt", "sermon", "\\p{L}*sitzung", "pressekonferenz",
     "press conference", "tutorial", "livestream", "full match", "vlog", "zeitraffer", "time-?lapse", "webcam", "unboxing", "meeting",
   ]);
+  // An episode that has no number.
+  const SPECIAL = /(?<!\p{L})(?:\p{L}+ )?(?:specials?|finale|pilot|weihnachts\p{L}+|spécial(?: noël)?|especial(?: de navidad)?|speciale(?: natale)?)$|^(?:christmas|new year)/iu;
   const SHORT = oneOf([
     ...of("short"),
     "(?:animated|documentary|student|live[- ]action) shorts?",
   ]);
 
   (globalThis.epicrec ??= {}).text = {
-    numbers, lineNumbers, someNumbers, beforeNumbers, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, LASTING, withoutSite, isSiteName, bare, headed, ownName, agreed, ENDING,
-    isWhole, isQuiet, isAround, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT, CREDIT, GENRE,
+    numbers, lineNumbers, someNumbers, beforeNumbers, aroundNumbers, unfiled, clean, trim, withYear, yearIn, plain, decode, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, LASTING, withoutSite, isSiteName, bare, headed, ownName, agreed, ENDING,
+    isWhole, isQuiet, isAround, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT, CREDIT, GENRE, SPECIAL,
   };
 })();
