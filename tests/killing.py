@@ -89,9 +89,7 @@ def _hook(step: Callable[[str], None]) -> None:
 
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(
-    ["epicrec.cli", "epicrec.server.main", "epicrec.server.api.app", "epicrec.client.device"]
-)
+FORKS.set_forkserver_preload(["preloaded"])
 
 
 def fork(moment: str, work: Callable[..., None], *given: Any) -> Any:
