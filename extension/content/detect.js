@@ -200,10 +200,10 @@
     const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts)) ?? (halves.season !== null && halves.number !== null ? halves : null);
     const other = OTHER_SITE.test(hostname), { called, filmed, credited, linked, placed } = signsOf(facts);
     const alone = oneNumber([facts.title, ...facts.h1, ...facts.h2]);
-    const named = beforeNumbers(withoutSite(facts.title, facts)), agreeing = alone && named && [...facts.h1, ...facts.above].some((text) => plain(text) === plain(named)); // title and heading name the same series
+    const named = beforeNumbers(withoutSite(facts.title, facts)), agreeing = alone && named && [...facts.h1, ...facts.above].some((text) => plain(text) === plain(named) || (WHERE.test(pathname) && plain(beforeNumbers(text)) === plain(named))); // title and heading name the same series
     const one = both ?? ((agreeing || SERIAL.test(hostname + pathname + facts.title) || /第\s*\d+\s*[集话話]|\d+\s*[화회]/u.test([facts.title, ...facts.h1, ...facts.h2].join(" | ")) || called || filmed || credited) && !other ? alone : null);
     if (one) {
-      if (OTHER.test(spoken)) return null;
+      if (OTHER.test(spoken) || (other && !called && !filmed)) return null;
       const series = data.video?.series || seriesIn(facts, one.after ?? "");
       return series ? { title: series, kind: "episode", season: one.season, number: one.number, least: both ? 240 : 900 } : null;
     }

@@ -54,7 +54,7 @@
         continue;
       }
       if (!from || taken?.contains(at)) continue;
-      if (at.matches(ASIDE) || at.hidden) { taken = at; continue; }
+      if (at.matches(ASIDE) || at.hidden || isRow(at)) { taken = at; continue; }
       if (HEADS.test(at.tagName)) {
         heads += 1;
         taken = at;
@@ -97,6 +97,14 @@
     return part;
   };
 
+  const MANY = "a, article, h3, h4, [class*=card], [class*=tile]";
+  // A part of the page that shows other works: a heading above many of a kind, neither the first heading nor a player.
+  function isRow(element) {
+    const head = element.querySelector("h2, h3, h4");
+    return Boolean(head) && !element.querySelector("h1, video, iframe") && element.querySelectorAll(MANY).length > 2 && partOf(head) === element;
+  }
+  const inRow = (element) => Boolean(element) && (isRow(element) || inRow(element.parentElement));
+
   // A heading that begins with a link: the link is what it belongs to, the rest is its own.
   function linked(heading) {
     const first = [...(heading?.childNodes ?? [])].find((one) => one.textContent.trim()), link = first?.nodeType === 1 && (first.matches("a") ? first : first.querySelector("a"));
@@ -133,7 +141,7 @@
     const slug = plain(pathOf(known.address).split("/").filter(Boolean).findLast((part) => /[-_]\p{L}/u.test(part)) ?? "");
     const at = (one) => (slug.includes(plain(headline(one))) ? -1 : pieces.indexOf(plain(headline(one)))); // what the address says, too, comes first
     return [...page.querySelectorAll("h2, h3, h4, h5, h6, p, div, span, strong, b, em, a, li, dd, th, td")]
-      .filter((one) => one.textContent.length < 200 && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) && isName(headline(one)) && !one.closest(ASIDE))
+      .filter((one) => one.textContent.length < 200 && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) && isName(headline(one)) && !one.closest(ASIDE) && !inRow(one))
       .sort((a, b) => at(a) - at(b))[0];
   }
 
@@ -161,7 +169,7 @@
     }
     const site = globalThis.epicrec.sites.find(({ host }) => host.test(new URL(address).hostname));
     // the header of a part is not the site's
-    const outside = (element) => !element.closest("header:not(article header, main header, section header), nav, aside, footer, [role=navigation]");
+    const outside = (element) => !element.closest("header:not(article header, main header, section header), nav, aside, footer, [role=navigation]") && !inRow(element);
     const french = /^fr/.test(page.documentElement.lang); // "lecture" is French for playing
     const names = [og.site_name, named["application-name"], ...texts(page, ".logo, .site-title, a[href='/']").filter((one) => one.length < 40)].map(clean).filter(Boolean);
     const titles = [page.title, og.title].map((one) => unfiled(clean(one)));
