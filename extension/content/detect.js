@@ -211,7 +211,7 @@
     if (SPECIAL.test(under(facts)[0] ?? "") && STREAMS.test(hostname) && facts.h1[0]) return { title: facts.h1[0], kind: "episode", season: null, number: null, least: 900 };
     const page = withoutSite(facts.title, facts);
     const site = [...facts.names, hostname.replace(/^www\./, "").split(".")[0]].map(plain);
-    const heading = facts.h1.find((one) => !site.includes(plain(one))) ?? (site.includes(plain(page)) ? facts.h2[0] : undefined);
+    const heading = facts.h1.find((one) => !site.includes(plain(one)) && beforeNumbers(one) !== "") ?? (site.includes(plain(page)) ? facts.h2[0] : undefined);
     const slug = /([a-z\d]+(?:-[a-z\d]+)*)-((?:19|20)\d\d)\/?$/.exec(pathname);
     const nameless = !heading && !data.video?.name && !facts.pictures[0] && !facts.h2.length && isSiteName(page, facts);
     // a player without any heading: the name, and below it the year and the length

@@ -54,7 +54,7 @@
         continue;
       }
       if (!from || taken?.contains(at)) continue;
-      if (at.matches(ASIDE) || at.hidden || isRow(at)) { taken = at; continue; }
+      if (at.matches(ASIDE) || at.hidden || isRow(at) || CALLED.test(`${at.id} ${at.getAttribute("class") ?? ""}`)) { taken = at; continue; }
       if (HEADS.test(at.tagName)) {
         heads += 1;
         taken = at;
@@ -64,12 +64,16 @@
       if (![...at.childNodes].some((one) => one.nodeType === 3 && one.data.trim())) continue;
       taken = at;
       if (BACK.test(clean(at.textContent))) continue;
+      if (isNext(clean(at.textContent))) break;
       const said = clean(spoken(at)).slice(0, 200), before = at.previousElementSibling;
       if (at.matches("dd, td") && before?.matches("dt, th")) found.splice(-1, 1, `${clean(before.textContent)}: ${said}`);
       else if (said) found.push(said);
     }
     return found;
   }
+  // What other parts of a page are called in its code, and the short lines above them.
+  const CALLED = /(?:^|[-_\s])(?:foot|footer|related|recommend\w*|recos?|similar|rail|carousel|shelf|slider|sidebar|comments?|menu|navbar|cookies?\w*|consent|newsletter|share|social|actions)(?:$|[-_\s])/i;
+  const isNext = (line) => RELATED.test(line) && !/[\d:·|,.]/.test(line) && line.split(" ").length < 5;
   const BACK = /^[‹<←]?\s*(?:back|zurück|retour|volver|indietro|torna|voltar|terug|tillbaka|tilbage|tilbake|takaisin|wróć|powrót|zpět|späť|vissza|înapoi|назад|πίσω|geri|رجوع|חזרה|戻る|返回|뒤로)(?!\p{L})/iu;
   // The headings there, but for those of other parts of the page.
   function shown({ root, start }, outside) {
@@ -119,7 +123,7 @@
     let top = heading;
     while (top && !top.previousElementSibling && top.parentElement?.matches("div, span, a, header")) top = top.parentElement;
     for (let at = top?.previousElementSibling; at && found.length < 3; at = at.previousElementSibling) {
-      if (at.matches(ASIDE) || at.children.length > 3 || at.querySelector("video, iframe, button, input") || at.getAttribute("href") === "/" || at.querySelector("[href='/']")) continue;
+      if (at.matches(ASIDE) || isRow(at) || at.children.length > 3 || at.querySelector("video, iframe, button, input") || at.getAttribute("href") === "/" || at.querySelector("[href='/']")) continue;
       const said = clean(at.textContent);
       if (said && said.length < 100) found.unshift(said);
     }
@@ -173,11 +177,12 @@
     const french = /^fr/.test(page.documentElement.lang); // "lecture" is French for playing
     const names = [og.site_name, named["application-name"], ...texts(page, ".logo, .site-title, a[href='/']").filter((one) => one.length < 40)].map(clean).filter(Boolean);
     const titles = [page.title, og.title].map((one) => unfiled(clean(one)));
-    const heading = [...page.querySelectorAll("h1")].find(outside) ?? (everywhere(page, "h1").length ? undefined : titled(page, titles, { names, address }) ?? dated(page));
+    const firsts = everywhere(page, "h1").filter((one) => outside(one) && !one.querySelector("a[href='/']") && !one.closest("a[href='/']"));
+    const heading = firsts[0] ?? titled(page, titles, { names, address }) ?? dated(page);
     const both = linked(heading);
-    const heads = (level) => everywhere(page, level).filter(outside).slice(0, MOST).map((one) => (both && one === heading ? both.own : headline(one))).filter(Boolean);
-    const h1 = heading && !heading.matches("h1") ? [headline(heading)] : heads("h1"), h2 = heads("h2");
-    const around = heading ? { root: page.body ?? page, start: heading } : aroundPlayer(page);
+    const shownHeads = (found) => found.slice(0, MOST).map((one) => (both && one === heading ? both.own : headline(one))).filter(Boolean);
+    const h1 = firsts.length ? shownHeads(firsts) : heading ? [headline(heading)] : [], h2 = shownHeads(everywhere(page, "h2").filter(outside));
+    const around = heading ? { root: heading.getRootNode() === page ? page.body ?? page : heading.getRootNode(), start: heading } : aroundPlayer(page);
     // a heading of another part of the page, where the first heading and the player are not
     const apart = (one) => { const part = partOf(one); return heading && !part.contains(heading) && !part.querySelector("video"); };
     return {
@@ -185,7 +190,7 @@
       names,
       jsonld: [...page.querySelectorAll("script[type='application/ld+json']")].slice(0, MOST).map((one) => one.textContent.slice(0, 200_000)),
       microdata: microdata(page),
-      h1, h2: (heading?.matches("h1") || everywhere(page, "h1").length ? h2 : shown(around, outside)).slice(0, 3),
+      h1, h2: (firsts.length ? h2 : shown(around, outside)).slice(0, 3),
       parts: everywhere(page, "h2").filter(apart).map(headline),
       pictures: [...page.querySelectorAll("img[alt]")].filter((one) => /title|logo-title|treatment/i.test(one.className + (one.dataset.testid ?? ""))).slice(0, 3).map((one) => clean(one.alt)),
       links: [...new Set([...page.querySelectorAll("a[href*='imdb.com/title/tt'], a[href*='themoviedb.org/movie/'], a[href*='letterboxd.com/film/']")].filter(outside).map((one) => one.href))].slice(0, MOST),

@@ -39,7 +39,7 @@
     if (!/\/(?:play|video)\//.test(path(facts))) return undefined;
     const numbered = beside(facts).find((one) => numbers(one) || EXTRA.test(one));
     const named = withoutSite(facts.title, facts);
-    return player(title[0] ?? (/^disney\s?(?:\+|plus)?$/i.test(named) ? "" : named), second[0] ?? numbered ?? "");
+    return player(title[0] ?? (/^disney\s?(?:\+|plus)?$/i.test(named) ? "" : named), second[0] ?? (title.length ? "" : numbered) ?? "");
   }
 
   function prime(facts, { title, second, heading, year, runtime, genres }, data) {
