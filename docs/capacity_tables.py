@@ -91,11 +91,8 @@ def engines(lines: Lines) -> list[list[str]]:
         for name, line in (("`local`", here), ("Spark, `local[2]`", there))
     ]  # fmt: skip
     same = "the same to the bit" if both["same_to_the_bit"] else "**not** the same"
-    return [
-        head,
-        *rows,
-        [f"Spark over `local`; the model is {same}", "", f"{both['ratio']}", "", ""],
-    ]
+    times = [f"{both[f'times_{name}']}" for name in ("seconds", "processor_seconds", "peak_mb")]
+    return [head, *rows, [f"Spark over `local`; the model is {same}", "", *times]]
 
 
 def measured() -> dict[str, list[list[str]]]:
