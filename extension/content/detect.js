@@ -220,6 +220,9 @@
     const said = withYear(title) ?? withYear(facts.title) ?? withYear(clean(facts.og.title));
     const name = withYear(title)?.title ?? title;
     if (!name || ABOUT_ONE.test(name) || (!heading && !shown && isSiteName(name, facts))) return null;
+    // the page's title alone, which nothing else on it says, may be the site's name
+    const agree = heading || shown || said || [...facts.small, ...facts.above, ...facts.h2, clean(facts.og.title), data.video?.name ?? "", ...facts.pictures, pathOf(facts.address)].some((one) => plain(one).includes(plain(bare(name))));
+    if (!agree && !isWhole(facts.title)) return null;
     const sure = said && (plain(said.title) === plain(name) || plain(facts.title).includes(plain(name)));
     const whole = isWhole(facts.title), where = WHERE.test(`${pathname}/`) || isOwn(facts);
     const byMaker = facts.h1.some((one) => MAKER.test(one));

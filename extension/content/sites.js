@@ -119,9 +119,10 @@
   const GENRE = /^(?:serien?|séries?|film\p{L}*|spielfilm\p{L}*|fernsehfilm\p{L}*|kurzfilm\p{L}*|doku\p{L}*|documentair\p{L}*|krimi\p{L}*|drama|comedy|kino|cinéma)(?: .*)?$|film|kino|highlights|folgen|staffel/iu;
   const MADE = /(?<!\p{L})(?:regie|réalisation|réalisé|film|kom[öo]die|drama|drame|krimi|thriller|comédie|melodram|märchen|western|porträt|reportagen?)(?!\p{L})|film von|spielfilm|fernsehfilm|dokumentar/iu;
   function library(facts, marks, data) {
-    const title = clean(facts.h1[0] ?? data.video?.name ?? facts.og.title), page = withoutSite(facts.title, facts);
+    const page = withoutSite(facts.title, facts), head = clean(facts.h1[0] ?? data.video?.name ?? facts.og.title);
+    const title = head && page.startsWith(`${head}: `) ? page.slice(head.length + 2) : head; // "Strand: Name", where the strand is the heading
     const where = path(facts), lines = beside(facts).filter((one) => one.split(" ").length < 12);
-    const above = facts.above.flatMap((one) => one.split("|")).map(trim);
+    const above = [...facts.above.flatMap((one) => one.split("|")).map(trim), ...(title === head ? [] : [head])];
     const suffix = page.includes(title) ? page.slice(page.indexOf(title) + title.length) : "";
     if (data.work) return undefined;
     const kinds = [...above, ...lines, suffix, facts.og.site_name ?? "", clean(facts.title).split("|").at(-1)].join(" | ");
@@ -148,7 +149,8 @@
     if (data.work || !/\/iplayer\/episode\//.test(path(facts))) return undefined;
     const page = withoutSite(facts.title.replace(/^BBC iPlayer\s[-–|]\s|\s[-–|]\sBBC iPlayer$/i, ""), facts), head = facts.h1[0] ?? "";
     // "Title - Series 1: 2. Name": the heading says where the title ends
-    const [title, second = ""] = parts.length ? parts : head && page.startsWith(head) ? [head, trim(page.slice(head.length))]
+    const numbered = facts.h2.find((one) => numbers(one) || DAY.test(one) || /^\d+\. /.test(one));
+    const [title, second = numbered ?? ""] = parts.length ? parts : head && page.startsWith(head) ? [head, trim(page.slice(head.length))]
       : beforeNumbers(page) ? [beforeNumbers(page), trim(page.slice(beforeNumbers(page).length))] : [head || page];
     if (!title || NOT_THERE.test(`${title} ${second}`) || EXTRA.test(title) || DAY.test(trim(second)) || EXTRA.test(second)) return null;
     const said = withYear(title), named = said?.title ?? title;
@@ -183,7 +185,7 @@
 
   function letterboxd(facts, { heading, links, year, review }, data) {
     if (!/^\/(?:[\w-]+\/)?film\/[\w-]+\/?(?:\d+\/?|crew\/?|cast\/?|details\/?|genres\/?|releases\/?)?$/.test(path(facts))) return null;
-    const og = withYear(clean(facts.og.title ?? "").replace(/^.*\breview of /i, "")) ?? withYear(facts.title);
+    const og = [facts.og.title, facts.title].map((one) => withYear(clean(one).replace(/^.*\breview of /i, ""))).find(Boolean);
     const title = clean(data.work?.title ?? og?.title ?? data.reviewed ?? heading[0] ?? review[0] ?? "");
     const ids = idsIn(links);
     const kind = links.some((link) => /themoviedb\.org\/tv\//.test(link)) ? "series" : "film";
