@@ -159,7 +159,7 @@
     ...of("staged"),
     "webinar", "talk ?show", "talk", "magazin", "ballett?", "livestream", "full match", "podcast", "gameplay", "tutorial", "mitschnitt", "aufzeichnung", "recording", "sitzung",
     "quiz", "orchest\\p{L}*", "conductor", "dirigent\\p{L}*", "philharmoni\\p{L}*", "symphon\\p{L}*", "sinfoni\\p{L}*", "on stage", "inszenierung", "hochamt", "hörbuch",
-    "hörspiel", "gelesen von", "kampen", "debat\\p{L}*", "gudstj\\p{L}+", "рецензі?\\p{L}*", "anmeldelse", "recension", "seminar", "dj[- ]set", "\\p{L}*gespräch\\p{L}*",
+    "hörspiel", "gelesen von", "kampen", "debat\\p{L}*", "gudstj\\p{L}+", "рецензі?\\p{L}*", "anmeldelse", "recension", "seminar", "yoga", "workout", "fitness", "meditation", "pilates", "dj[- ]set", "\\p{L}*gespräch\\p{L}*",
   ]);
   // A line that is nothing but such a word is the portal's name for this kind of videos.
   const SORTED = /^(?:gaming|games|spiele|jeux vidéo|videojuegos|игры|education|bildung|éducation|educación|образование|sports?|спорт|deportes|music|musik|musique|música|музыка|游戏|遊戲|ゲーム|게임|教育|知识|体育|スポーツ|스포츠|音乐|音楽|음악)$/iu;
@@ -200,7 +200,7 @@
     const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts)) ?? (halves.season !== null && halves.number !== null ? halves : null);
     const other = OTHER_SITE.test(hostname), { called, filmed, credited, linked, placed } = signsOf(facts);
     const alone = oneNumber([facts.title, ...facts.h1, ...facts.h2]);
-    const named = beforeNumbers(withoutSite(facts.title, facts)), agreeing = alone && named && [...facts.h1, ...facts.above].some((text) => plain(text) === plain(named) || (WHERE.test(pathname) && plain(beforeNumbers(text)) === plain(named))); // title and heading name the same series
+    const named = beforeNumbers(withoutSite(facts.title, facts)), agreeing = alone && named && [...facts.h1, ...facts.above].some((text) => plain(text) === plain(named) || (/\/(?:watch|play|player|episod\w*|folgen?|stream)\//i.test(pathname) && plain(beforeNumbers(text)) === plain(named))); // title and heading name the same series
     const one = both ?? ((agreeing || SERIAL.test(hostname + pathname + facts.title) || /第\s*\d+\s*[集话話]|\d+\s*[화회]/u.test([facts.title, ...facts.h1, ...facts.h2].join(" | ")) || called || filmed || credited) && !other ? alone : null);
     if (one) {
       if (OTHER.test(spoken) || (other && !called && !filmed)) return null;

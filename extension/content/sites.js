@@ -97,7 +97,7 @@
       const end = /^(.*\S)\s+(1[89]\d\d|20\d\d)$/.exec(parts[0] ?? "");
       if (end && !dated && !WHOLE.test(title)) return null; // a film of that year, or about it
       const year = dated?.year ?? yearIn(end?.[2]) ?? yearIn(bare.replace(parts[0], ""));
-      return parts[0] ? film(end && !dated ? end[1] : parts[0], { year, least: short ? 180 : 2400 }) : null;
+      return parts[0] ? film(end && !dated ? end[1] : parts[0], { year, least: short ? 180 : DOCUMENTARY.test(title) ? 1200 : 2400 }) : null;
     }
     if (numbers(title) && (/entertainment|film|shows|comedy/i.test(genre) || (!genre && WHOLE_EPISODE.test(title)))) {
       // the series' own channel may name it last
