@@ -74,9 +74,7 @@ def test_the_version_before_is_kept() -> None:
 
 
 @pytest.mark.slow
-def test_files_of_this_version_can_be_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_this_version_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`make.py` works whenever the next release comes, and what it writes is what is there."""
     made = tmp_path / "next"
     monkeypatch.syspath_prepend(KEPT)

@@ -18,6 +18,7 @@ import pytest
 from cluster import ENVIRONMENT, HOME, MARKS, Cluster, answers, in_cluster, wait_for
 from epicrec.data import Ratings, Scale
 from epicrec.data.datasets import Dataset, write_dataset
+from epicrec.engine import session as connecting
 from epicrec.engine import spark as engine
 from epicrec.engine.local import local
 from epicrec.engine.session import session
@@ -453,6 +454,18 @@ def test_spark_connect_and_the_command(tmp_path: Path, viewers: Ratings) -> None
         server.terminate()
         server.wait()
     assert (tmp_path / "there.npz").read_bytes() == (tmp_path / "here.npz").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "master", "heap"),
+    [(24, "local[2]", "8g"), (12, "local[*]", "4g"), (1, "local", "1g"), (64, "yarn", None)],
+)
+def test_java_has_a_third_of_one_machine(gigabytes, master, heap, monkeypatch) -> None:
+    monkeypatch.setattr(connecting, "all_memory", lambda: gigabytes << 30)
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    assert connecting._heap(master).get("spark.driver.memory") == heap
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 2g pyspark-shell")
+    assert connecting._heap(master) == {}
 
 
 def test_nobody_listens_and_no_java(monkeypatch, tmp_path: Path) -> None:

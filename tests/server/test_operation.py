@@ -99,7 +99,7 @@ def test_check_and_backup_leave_older_tables_as_they_are(tmp_path: Path) -> None
     found = serve(check=True, data=str(data))
     assert found["tables"] == "0001"
     assert found["a start changes them to"] == newest_version()
-    counted = serve(backup=tmp_path / "backup", data=str(data))["rows"]
+    counted = serve(backup=str(tmp_path / "backup"), data=str(data))["rows"]
     assert tables(data) == tables(tmp_path / "backup") == before
     restored = serve(restore=tmp_path / "backup", data=str(tmp_path / "new"))["rows"]
     assert counted["users"] == restored["users"] > 0

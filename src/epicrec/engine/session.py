@@ -16,6 +16,7 @@ from epicrec.data.simulate import simulate_table
 from epicrec.engine.spark import SparkRatings, told
 from epicrec.errors import InputError
 from epicrec.extras import needs
+from epicrec.machine import all_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,9 +42,18 @@ def session(master: str) -> SparkSession:
         _check_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-        builder = SparkSession.builder.master(master).config(map=settings)
+        builder = SparkSession.builder.master(master).config(map=settings | _heap(master))
     with told(None):
         return builder.appName("epicrec").getOrCreate()
+
+
+def _heap(master: str) -> dict[str, str]:
+    """On one machine, a third of its memory for Java, at most 8 GB: its own default, 1 GB, is too
+    little for a hundred million ratings. Who says anything of Spark by `PYSPARK_SUBMIT_ARGS` says
+    this there, too."""
+    if not master.startswith("local") or "PYSPARK_SUBMIT_ARGS" in os.environ:
+        return {}
+    return {"spark.driver.memory": f"{max(1, min(8, (all_memory() or 0) // 3 >> 30))}g"}
 
 
 def _check_answers(master: str, addresses: list[str]) -> None:

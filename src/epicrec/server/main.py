@@ -27,11 +27,11 @@ _FIRST_HANDED_OVER = 3  # the file descriptor at which systemd's begin
 
 
 def serve(
-    config: Path | None = None,
+    config: str | os.PathLike[str] | None = None,
     *,
     check: bool = False,
-    backup: Path | None = None,
-    restore: Path | None = None,
+    backup: str | os.PathLike[str] | None = None,
+    restore: str | os.PathLike[str] | None = None,
     purge: int | None = None,
     **given: Any,
 ) -> dict[str, Any]:
@@ -47,11 +47,11 @@ def serve(
     if backup is not None:
         from epicrec.server.store.backup import back_up
 
-        return {"backup": str(backup), "rows": back_up(settings, backup)}
+        return {"backup": str(backup), "rows": back_up(settings, Path(backup))}
     if restore is not None:
         from epicrec.server.store.backup import restore as bring_back
 
-        return {"restored": str(restore), "rows": bring_back(settings, restore)}
+        return {"restored": str(restore), "rows": bring_back(settings, Path(restore))}
     if purge is not None:
         return {"purged": _purge(settings, purge)}
     run(settings)
