@@ -117,8 +117,11 @@
   const BETWEEN = /:\s|\s[-–—|]\s/;
   const CALLED = /^(?:watch|stream|serie[ns]?|série|сериал|дорама|dizi|assistir|ver|regarder|guarda|oglądaj)\s+(?=\p{Lu})/iu;
   const COUNTED = /^(?:day|tag|jour|día|giorno|dia|dag|dzień|день|week|woche|lesson|lektion|lección|module|modul|unit|part|teil|partie|parte|session|step|round)\s*\d+(?!\p{L})/iu; // of a course
-  // A series' name: of all that stands before the numbers, or in a heading without any, what most of the page's texts hold.
+  const SECTION = /^(?:serien?|series|séries?|seriale?|shows?|tv|tv[- ](?:shows?|series?|serien?)|program\p{L}*|mediathek|videos?|watch|stream|films?|filme|movies?|anime|dramas?|comed\p{L}+|episod\p{L}+|folgen|novelas?|telenovelas?|diziler|sendungen|a-z|kids|kinder|originals?)$/iu;
+  // A series' name: what the page's address lies under; or of all that stands before the numbers, or in a heading without any, what most of the page's texts hold.
   function seriesIn(facts, episode) {
+    const upper = facts.trail.findLast((one) => !SECTION.test(one) && beforeNumbers(one) === null && !isSiteName(one, facts));
+    if (upper) return upper;
     const lines = beside(facts), at = lines.findIndex((one) => beforeNumbers(one) === "");
     const heads = [...(facts.h1.length ? facts.h1 : under(facts)), withoutSite(facts.title, facts), withoutSite(clean(facts.og.title), facts), ...under(facts)];
     const after = [...heads, ...lines].map(aroundNumbers).map((one) => (one?.[0] ? one[1] : "")), whole = [...heads, ...lines].map((one) => numbers(one)?.after ?? "");
@@ -163,7 +166,7 @@
   ]);
   // A line that is nothing but such a word is the portal's name for this kind of videos.
   const SORTED = /^(?:gaming|games|spiele|jeux vidéo|videojuegos|игры|education|bildung|éducation|educación|образование|sports?|спорт|deportes|music|musik|musique|música|музыка|游戏|遊戲|ゲーム|게임|教育|知识|体育|スポーツ|스포츠|音乐|音楽|음악)$/iu;
-  const STAGE = /gam(?:e|ing)(?!lan)|zocker|wedding|hochzeit|mariage|(?<!film|spiel|kino|movie ?)theat(?:er|re)|konzert|concert|klassik|philharmon|bühne|festspiel|opernhaus/iu;
+  const STAGE = /gam(?:e|ing)(?!lan)|zocker|wedding|hochzeit|mariage|(?<!film|spiel|kino|movie ?)theat(?:er|re)|konzert|concert|klassik|philharmon|bühne|festspiel|opernhaus|schauspiel|staatsoper|teatro|ballet/iu;
   const WHERE = /\/(?:films?|filme|movies?|watch|player|play|stream\w*|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|titles?|feature|documentar\w+|dokus?|ver|voir|guarda|regarder|assistir|ogladaj|izle|abspielen|wiedergabe|spielen|detail|vod)\//i;
   const OF_FILMS = /\/(?:films?|filme|movies?|kino|cine(?:ma)?|pel[ií]culas?|spielfilme?|feature|documentar\w+|dokus?)\//i;
   // Sites of these have long videos that are no films.
@@ -269,7 +272,7 @@
   // Whether this video is the thing itself, and was seen: at least half of its length was played.
   function isSeen(found, { duration, share, label }) {
     if (!Number.isFinite(duration) || share < HALF || EXTRA.test(label)) return false;
-    if (found.length && duration < 0.7 * found.length) return false; // a piece of it
+    if ((found.length && duration < 0.7 * found.length) || duration > found.most) return false; // a piece of it, or an evening
     const asLong = found.length && found.length >= 60 && Math.abs(duration - found.length) <= 0.2 * found.length;
     return duration >= found.least || Boolean(asLong && found.least <= 1200);
   }

@@ -164,6 +164,16 @@
     return box && box !== page.body ? { root: box, start: null } : { root: page.body ?? page, start: player };
   }
 
+  // Links to what this page's address lies under, each named as the address names it: "Home › Series › The Name".
+  function trail(page, address) {
+    const here = decoded(address);
+    return [...page.querySelectorAll("a[href]")].slice(0, 300).filter((one) => {
+      const path = decoded(one.href).replace(/\/$/, "");
+      return path.length > 1 && here.startsWith(`${path}/`) && plain(path.split("/").at(-1)) === plain(one.textContent);
+    }).map((one) => clean(one.textContent));
+  }
+  const decoded = (address) => (/^https?:/.test(address) ? pathOf(address) : "");
+
   function read(page, address) {
     const og = {}, named = {};
     for (const meta of page.querySelectorAll("meta[property], meta[name]")) {
@@ -187,7 +197,7 @@
     const apart = (one) => { const part = partOf(one); return heading && !part.contains(heading) && !part.querySelector("video"); };
     return {
       address, french, title: trim(unfiled(clean(page.title)).slice(0, 300).replace(french ? /\blecture\b/i : "", "")), og,
-      names,
+      names, trail: trail(page, address),
       jsonld: [...page.querySelectorAll("script[type='application/ld+json']")].slice(0, MOST).map((one) => one.textContent.slice(0, 200_000)),
       microdata: microdata(page),
       h1, h2: (firsts.length ? h2 : shown(around, outside)).slice(0, 3),

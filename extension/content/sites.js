@@ -113,7 +113,7 @@
   }
 
   // The libraries of the broadcasters: what is no film there says so by its programme or its genre.
-  const NOT_THERE = /nachrichten|news|journal|politik|talk|show|sport|konzert|concert|musik|musique|music|(?<!\p{L})oper(?!\p{L})|opéra|opera|proms|magazin|wetter|orchest|sinfoni|symphon|philharmon|(?<!\p{L})chor(?!\p{L})|(?<!\p{L})live|satire|quiz|bühne|theater|théâtre|spectacle|infos|(?<!\p{L})actu|tagesschau|tagesthemen|(?<!\p{L})heute(?!\p{L})|maischberger|miosga|anne will|hart aber fair|illner|(?<!\p{L})lanz(?!\p{L})|monitor|panorama|weltspiegel|brisant|plusminus|(?<!\p{L})fakt(?!\p{L})|extra 3|(?<!\p{L})nuhr|gottesdienst|unterhaltung|gala|karneval|fasching|fastnacht|schlager|preisverleihung|parade|festzug/iu;
+  const NOT_THERE = /nachrichten|news|journal|politik|talk|show|sport|konzert|concert|musik|musique|music|(?<!\p{L})oper(?!\p{L})|opéra|opera|proms|magazin|wetter|orchest|sinfoni|symphon|philharmon|(?<!\p{L})chor(?!\p{L})|(?<!\p{L})live|satire|quiz|bühne|theater|théâtre|spectacle|infos|(?<!\p{L})actu|tagesschau|tagesthemen|(?<!\p{L})heute(?!\p{L})|maischberger|miosga|anne will|hart aber fair|illner|(?<!\p{L})lanz(?!\p{L})|monitor|panorama|weltspiegel|brisant|plusminus|(?<!\p{L})fakt(?!\p{L})|extra 3|(?<!\p{L})nuhr|gottesdienst|unterhaltung|gala|karneval|fasching|fastnacht|schlager|preisverleihung|parade|festzug|bundestag|landtag|debatte|sitzung/iu;
   const DAY = /(?<!\d)\d{1,2}[./]\s?\d{1,2}[./]\s?(?:\d{2,4})?(?!\d)|(?:vom|of|du|del?) \d{1,2}(?:\.|er)? (?:de )?\p{L}{3,}|^\d{1,2} \p{L}+ \d{4}$/iu;
   const COUNTED = /\(\d+\/\d+\)/, NUMBERED = /\((?!(?:18|19|20)\d\d\))(\d{1,4})\)$/;
   const GENRE = /^(?:serien?|séries?|film\p{L}*|spielfilm\p{L}*|fernsehfilm\p{L}*|kurzfilm\p{L}*|doku\p{L}*|documentair\p{L}*|krimi\p{L}*|drama|comedy|kino|cinéma)(?: .*)?$|film|kino|highlights|folgen|staffel/iu;
@@ -142,7 +142,7 @@
     const said = withYear(title), year = said?.year ?? nearYear(facts);
     // a programme is a film where something says so, or where it is as long as one and nothing speaks against it
     const told = known || year !== null || MADE.test(`${kinds} | ${facts.about}`) || /^video\.movie/.test(facts.og.type ?? "");
-    return film(said?.title ?? title, { year, least: known ? 300 : told ? 2400 : 4800, length: data.video?.length ?? null });
+    return film(said?.title ?? title, { year, least: known ? 300 : told ? 2400 : 4800, most: known || told ? Infinity : 9000, length: data.video?.length ?? null });
   }
 
   function bbc(facts, { parts }, data) {

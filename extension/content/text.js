@@ -203,10 +203,11 @@
     const isSite = (part) => isSiteName(part, facts);
     const parts = clean(title).split(/(\s+[-–—|•·»:]\s+|\s*[|•»]\s*)/), first = /^(.*?):\s+(?=\S)/.exec(parts[0]);
     if (first && isSite(first[1])) parts[0] = parts[0].slice(first[0].length);
+    const whole = parts.length;
     while (parts.length > 2 && isSite(parts.at(-1))) parts.splice(-2);
     while (parts.length > 2 && isSite(parts[0])) parts.splice(0, 2);
     const heading = facts.h1[0];
-    if (parts.length > 2 && !(heading && plain(heading).includes(plain(parts.at(-1)))) && /[|•·»]/.test(parts.at(-2))) parts.splice(-2);
+    if (parts.length > 2 && parts.length === whole && !(heading && plain(heading).includes(plain(parts.at(-1)))) && /[|•·»]/.test(parts.at(-2))) parts.splice(-2);
     const verb = /^(?:watch|stream|regarder|guarda|assistir)\s+(?=\S)/i;
     const bare = parts.join("");
     if (verb.test(bare) && heading && plain(heading) === plain(bare.replace(verb, ""))) return trim(heading);
