@@ -2,7 +2,7 @@
 // Detect: from the facts of a page to what it is about, and from what was played to what was seen.
 // Pure: it knows no page, no clock and no network.
 (() => {
-  const { clean, trim, numbers, someNumbers, beforeNumbers, aroundNumbers, withYear, yearIn, plain, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, LASTING, withoutSite, isSiteName, bare, headed, ownName, agreed, isWhole, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT, CREDIT, GENRE, SPECIAL } =
+  const { clean, trim, numbers, someNumbers, beforeNumbers, aroundNumbers, withYear, yearIn, plain, pathOf, seconds, beside, labels, sentences, nearYear, nearLength, LASTING, withoutSite, isSiteName, bare, headed, ownName, agreed, isWhole, isAround, ENDING, EXTRA, OTHER, PERFORMED, ABOUT_ONE, WHOLE, FILM, SHORT, CREDIT, GENRE, SPECIAL } =
     globalThis.epicrec.text;
   const { of, oneOf } = globalThis.epicrec.words;
   const HALF = 0.5;
@@ -197,7 +197,7 @@
   // Layer three: words alone. A season and a number, or a title that much else says is a film's.
   function written(facts, data) {
     const { hostname, pathname } = new URL(facts.address);
-    const spoken = unnamed([facts.title, ...facts.h1, ...under(facts), clean(facts.og.title), data.video?.name ?? ""], facts).map((one) => facts.names.filter((name) => /^\p{L}+\d$/u.test(name)).reduce((said, name) => said.replace(name, " "), one)).join(" | ");
+    const spoken = unnamed([isAround(facts.title) ? "" : facts.title, ...facts.h1, ...under(facts), clean(facts.og.title), data.video?.name ?? ""], facts).map((one) => facts.names.filter((name) => /^\p{L}+\d$/u.test(name)).reduce((said, name) => said.replace(name, " "), one)).join(" | ");
     const texts = [facts.title, ...facts.h1, ...facts.h2, ...beside(facts)];
     const halves = someNumbers(texts);
     const both = texts.map(numbers).find(Boolean) ?? numbers(address(facts)) ?? (halves.season !== null && halves.number !== null ? halves : null);

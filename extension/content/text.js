@@ -100,7 +100,7 @@
 
   const FILE = /^(?:file:|.*\/\s*)?([^/]+?)\.(?:mkv|mp4|webm|avi|ogv|m4v|mov)(?![\p{L}\d])/iu;
   // The name of a file as a title: "Name.1971.1080p.BluRay.mkv" is the whole film Name (1971).
-  const unfiled = (text) => text.replace(FILE, (all, name) => {
+  const unfiled = (text) => text.replace(/^Index of \/(?:.*\/)?([^/]+)\/?$/, "$1").replace(FILE, (all, name) => {
     const spaced = name.includes(" ") ? name : name.replaceAll(/[._]/g, " "), made = /^(.*?\S) \(?((?:19|20)\d\d)\)? .*(?:\d{3,4}p|blu-?ray|dvd|web|x26[45])/i.exec(spaced);
     return made && !numbers(spaced) ? `${made[1]} (${made[2]}) full movie` : spaced;
   });
@@ -172,7 +172,7 @@
   );
   // Short lines beside the heading: what it is, when and by whom it was made, how long it is.
   const beside = (facts) => [...facts.above, ...facts.small].filter((one) => one.length < 80 && !ANOTHER_ONE.test(one));
-  const ANOTHER_ONE = /^(?:up )?(?:next|previous|prev|nächste|vorherige|vorige|weiter|suivant|précédent|siguiente|anterior|próxim|prossim|precedente|volgende|vorige|nästa|föregående|następn|poprzedni|следующ|предыдущ|次の|前の)|→|»/iu;
+  const ANOTHER_ONE = /^(?:\p{L}+ )?(?:next|previous|prev|nächste|vorherige|vorige|weiter|suivant|précédent|siguiente|anterior|próxim|prossim|precedente|volgende|vorige|nästa|föregående|następn|poprzedni|следующ|предыдущ|次の|前の)|→|»/iu;
 
   // Of such lines those that name what it is; a sentence tells what happens in it.
   const labels = (facts) => beside(facts).filter((one) => !isProse(one));
@@ -295,7 +295,7 @@
     ...of("extra"),
     "previews?", "first look", "sneak peek", "clips?", "featurette", "making[- ]?of", "outtakes?", "bloopers?", "bonus\\w*", "extras?", "special features?", "promo",
     "szene", "scène", "escena", "recap", "(?:the )?first \\w+ minutes", "(?:die )?ersten \\w+ minuten", "primeros minutos", "hinter der kamera", "tréler", "trailern", "traileren",
-    "encuentro con", "meet the \\w+", "gespräch mit", "filmgespräch", "conversation with", "q ?(?:&|and|und) ?a", "gag reel", "audiokommentar",
+    "encuentro con", "meet the \\w+", "gespräch mit", "filmgespräch", "(?:in )?conversation(?: with|(?=:))", "q ?(?:&|and|und) ?a", "gag reel", "audiokommentar",
   ]);
   // What is called like a film and is none; only asked where nothing but words tells.
   const OTHER = oneOf([
