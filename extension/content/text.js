@@ -277,6 +277,8 @@
   function agreed(name, facts, data) {
     const slugs = pathOf(facts.address).split("/").map((part) => part.replace(/\.\w{2,5}$/, "").replace(/^\d{4,}[-_]|[-_](?:[a-z]?\d{4,}|[\da-f]{8,})$/gi, ""));
     const given = new Set([...facts.h1, ...facts.h2, ...[facts.title, clean(facts.og.title)].flatMap((one) => [withoutSite(one, facts), ...one.split(/\s[-–—|•·:]\s|[|(（]/)]), data.video?.name ?? "", ...slugs].map(plain));
+    const first = /^(.+?)\s*[(（][^()（）]*[)）]$/.exec(name)?.[1]; // "Name (another name)"
+    if (first && given.has(plain(first)) && !plain(facts.title).includes(plain(name))) return first;
     const words = name.split(" "), isNoise = (one) => (!/^\d+$/.test(one) && isSaid(one.replaceAll(/[^\p{L}\p{M}\d]/gu, "").toLowerCase())) || FILM.test(one);
     for (let less = 1; less < words.length; less += 1) {
       for (let begin = 0; begin <= less; begin += 1) {
