@@ -123,7 +123,7 @@
     let top = heading;
     while (top && !top.previousElementSibling && top.parentElement?.matches("div, span, a, header")) top = top.parentElement;
     for (let at = top?.previousElementSibling; at && found.length < 3; at = at.previousElementSibling) {
-      if (at.matches(ASIDE) || isRow(at) || at.children.length > 3 || at.querySelector("video, iframe, button, input") || at.getAttribute("href") === "/" || at.querySelector("[href='/']")) continue;
+      if (at.matches(ASIDE) || isRow(at) || at.children.length > 3 || at.querySelector("video, iframe, button, input, h2 ~ p") || at.getAttribute("href") === "/" || at.querySelector("[href='/']")) continue;
       const said = clean(at.textContent);
       if (said && said.length < 100) found.unshift(said);
     }
