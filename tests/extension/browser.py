@@ -153,6 +153,18 @@ class Browser:
         )
         return list(self.worker.evaluate(asked))
 
+    def forget(self) -> None:
+        """As it was installed: no pages, no scripts, nothing kept, and nothing under way."""
+        for page in self.context.pages[1:]:  # without any page the browser ends
+            page.close()
+        asked = self.popup()  # is ready when the delivery that was under way has ended
+        self.worker.evaluate("""async () => {
+          const scripts = await chrome.scripting.getRegisteredContentScripts();
+          await chrome.scripting.unregisterContentScripts({ ids: scripts.map((s) => s.id) });
+          await Promise.all([chrome.storage.local.clear(), chrome.storage.session.clear()]);
+        }""")
+        asked.close()
+
     def kept(self, name: str) -> Any:
         return self.worker.evaluate(
             "async (name) => (await chrome.storage.local.get(name))[name] ?? null", name

@@ -37,11 +37,19 @@ def started() -> Iterator[Any]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def running(started: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    folder = tmp_path_factory.mktemp("browser")
+    own = with_site(folder / "extension", SITE)
+    with chromium(started, CHROMIUM, folder / "profile", own) as found:
+        yield found
+
+
 @pytest.fixture
-def browser(started: Any, tmp_path: Path) -> Iterator[Browser]:
-    own = with_site(tmp_path / "extension", SITE)
-    with chromium(started, CHROMIUM, tmp_path / "profile", own) as running:
-        yield running
+def browser(running: Browser) -> Browser:
+    """One browser for the tests that need nothing else, each time as it was installed."""
+    running.forget()
+    return running
 
 
 def wait_for(holds: Callable[[], object], page: Any) -> None:
