@@ -55,7 +55,7 @@
   // Who made it or of when it is, and how long it is, beside the heading: an article that shows a film, where what plays is as long.
   const isShown = (facts) => {
     const dated = facts.h1.some((one) => withYear(one)?.rest === ""), said = beside(facts);
-    return (nearLength(facts) !== null && said.some((one) => CREDIT.test(one) || (dated && FILM.test(one)))) || (dated && isWhole(facts.title));
+    return (nearLength(facts) !== null && said.some((one) => CREDIT.test(one) || (FILM.test(one) && (dated || isMade(one))))) || (dated && isWhole(facts.title));
   };
 
   // `rank`: how much is to be said for it; what is surer is not given up for what is less so.
@@ -130,7 +130,7 @@
     const pieces = heads.filter((one) => beforeNumbers(one) === null).map((one) => one.split(BETWEEN)).filter((one) => one.length > 1).map(([first]) => first);
     const unnumbered = (texts) => texts.filter((one) => beforeNumbers(one) === null);
     const candidates = [...[...heads, ...lines].map((one) => beforeNumbers(one) ?? ""), ...unnumbered(facts.h1), at > 0 ? lines[at - 1] : at === 0 && !facts.h1.length ? lines[1] ?? "" : "", ...unnumbered(heads), ...pieces]
-      .map(name).filter((one) => one.length > 1 && !/^\d+\.\s/.test(one) && !COUNTED.test(one) && !own.has(plain(one)) && beforeNumbers(one) !== "" && !isSiteName(one, facts));
+      .map(name).filter((one) => one.length > 1 && !/^(?:\d+\.\s|\d+ \p{L}+\.?$)/u.test(one) && !COUNTED.test(one) && !own.has(plain(one)) && beforeNumbers(one) !== "" && !isSiteName(one, facts));
     const said = [...heads, ...lines, ...facts.above, address(facts)].map(plain), votes = (one) => said.filter((text) => text.includes(plain(one))).length;
     return candidates.map((one, order) => ({ one, order, votes: votes(one) })).sort((a, b) => b.votes - a.votes || a.order - b.order)[0]?.one ?? null;
   }
@@ -208,7 +208,7 @@
     if (one) {
       if (OTHER.test(spoken) || (other && !called && !filmed)) return null;
       const series = data.video?.series || seriesIn(facts, one.after ?? "");
-      return series ? { title: series, kind: "episode", season: one.season, number: one.number, least: both ? 240 : 900 } : null;
+      return series ? { title: series, kind: "episode", season: one.season, number: one.number, least: both || (STREAMS.test(hostname) && WHERE.test(`${pathname}/`)) ? 240 : 900 } : null;
     }
     if (alone) return null; // a part of something
     if (SPECIAL.test(under(facts)[0] ?? "") && STREAMS.test(hostname) && facts.h1[0]) return { title: facts.h1[0], kind: "episode", season: null, number: null, least: 900 };
@@ -248,7 +248,7 @@
   }
 
   // A line that says of when it is and how long.
-  const isMade = (line) => Boolean(yearIn(line)) && /\d\s*(?:min|分|мин|m\b)/i.test(line) && !/\d{1,2}[./]\d{1,2}[./]/.test(line);
+  const isMade = (line) => Boolean(yearIn(line)) && (LASTING.test(line) || /\dm\b/i.test(line)) && !/\d{1,2}[./]\d{1,2}[./]/.test(line);
 
   // The pages of lists of films that this page links to, by list: one alone is about what this page is about.
   function groupedLinks(facts) {

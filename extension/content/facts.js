@@ -1,7 +1,7 @@
 "use strict";
 // Facts: what is read of a document, as plain data. Nothing of it is kept or leaves the tab.
 (() => {
-  const { clean, trim, plain, pathOf, beforeNumbers, withYear, unfiled, isSiteName, isAround, FILM, GENRE } = globalThis.epicrec.text;
+  const { clean, trim, plain, pathOf, numbers, beforeNumbers, withYear, unfiled, isSiteName, isAround, FILM, GENRE } = globalThis.epicrec.text;
   const { of, oneOf } = globalThis.epicrec.words;
   const MOST = 12; // elements of a kind
 
@@ -67,7 +67,7 @@
       if (isNext(clean(at.textContent))) break;
       const said = clean(spoken(at)).slice(0, 200), before = at.previousElementSibling;
       if (at.matches("dd, td") && before?.matches("dt, th")) found.splice(-1, 1, `${clean(before.textContent)}: ${said}`);
-      else if (said) found.push(said);
+      else if (said) found.push(...(said.length < 80 ? [said] : said.split(BREAK)));
     }
     return found;
   }
@@ -87,7 +87,8 @@
     rest.splice(0, rest.indexOf(element) + 1);
     return rest.some((one) => one.nodeType === 3 && one.data.trim()) ? clean(rest.map((one) => (one.nodeType === 3 ? one.data : spoken(one))).join(" ")).slice(0, 200) : "";
   }
-  const spoken = (node) => [...node.childNodes].map((one) => (one.nodeType === 3 ? one.data : one.nodeName === "BR" ? " · " : spoken(one))).join("");
+  const BREAK = " · ";
+  const spoken = (node) => [...node.childNodes].map((one) => (one.nodeType === 3 ? one.data : one.nodeName === "BR" ? BREAK : spoken(one))).join("");
   const page = (root) => root.ownerDocument ?? root;
   const PARTS = /^(?:A|DIV|P|SMALL|SPAN|STRONG)$/;
   // A heading's words; what stands in elements of their own stands apart.
@@ -149,10 +150,10 @@
       .sort((a, b) => at(a) - at(b))[0];
   }
 
-  // Where nothing agrees with the page's title: the first heading, if it has a year in brackets.
+  // Where nothing agrees with the page's title: the first heading, if it has a year in brackets, or a name and an episode's numbers.
   function dated(page) {
     const first = page.querySelector("h2, h3, h4");
-    return first && withYear(headline(first))?.rest === "" ? first : undefined;
+    return first && (withYear(headline(first))?.rest === "" || numbers(headline(first))?.before) ? first : undefined;
   }
 
   // What stands around a page's player: the first element around it that says something, or all that comes behind it.
@@ -192,7 +193,7 @@
     const both = linked(heading);
     const shownHeads = (found) => found.slice(0, MOST).map((one) => (both && one === heading ? both.own : headline(one))).filter(Boolean);
     const h1 = firsts.length ? shownHeads(firsts) : heading ? [headline(heading)] : [], h2 = shownHeads(everywhere(page, "h2").filter(outside));
-    const around = heading ? { root: heading.getRootNode() === page ? page.body ?? page : heading.getRootNode(), start: heading } : aroundPlayer(page);
+    const around = heading ? { root: heading.getRootNode() === page ? heading.closest("main") ?? page.body ?? page : heading.getRootNode(), start: heading } : aroundPlayer(page);
     // a heading of another part of the page, where the first heading and the player are not
     const apart = (one) => { const part = partOf(one); return heading && !part.contains(heading) && !part.querySelector("video"); };
     return {

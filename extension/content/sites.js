@@ -118,11 +118,12 @@
   const COUNTED = /\(\d+\/\d+\)/, NUMBERED = /\((?!(?:18|19|20)\d\d\))(\d{1,4})\)$/;
   const GENRE = /^(?:serien?|séries?|film\p{L}*|spielfilm\p{L}*|fernsehfilm\p{L}*|kurzfilm\p{L}*|doku\p{L}*|documentair\p{L}*|krimi\p{L}*|drama|comedy|kino|cinéma)(?: .*)?$|film|kino|highlights|folgen|staffel/iu;
   const MADE = /(?<!\p{L})(?:regie|réalisation|réalisé|film|kom[öo]die|drama|drame|krimi|thriller|comédie|melodram|märchen|western|porträt|reportagen?)(?!\p{L})|film von|spielfilm|fernsehfilm|dokumentar/iu;
+  const CHANNEL = /^(?:ard|das erste|zdf\w*|arte|3sat|one|funk|kika|phoenix|tagesschau24|alpha|wdr|ndr|mdr|swr|rbb|hr|sr|br|radio bremen)(?:[ -](?:alpha|fernsehen|mediathek|kultur|extra))?$/i;
   function library(facts, marks, data) {
     const page = withoutSite(facts.title, facts), head = clean(facts.h1[0] ?? data.video?.name ?? facts.og.title);
     const title = head && page.startsWith(`${head}: `) ? page.slice(head.length + 2) : head; // "Strand: Name", where the strand is the heading
     const where = path(facts), lines = beside(facts).filter((one) => one.split(" ").length < 12);
-    const above = [...facts.above.flatMap((one) => one.split("|")).map(trim), ...(title === head ? [] : [head])];
+    const above = [...facts.above.flatMap((one) => one.split(/[|∙·•]/)).map(trim).filter((one) => one && !CHANNEL.test(one)), ...(title === head ? [] : [head])];
     const suffix = page.includes(title) ? page.slice(page.indexOf(title) + title.length) : "";
     if (data.work) return undefined;
     const kinds = [...above, ...lines, suffix, facts.og.site_name ?? "", clean(facts.title).split("|").at(-1)].join(" | ");
@@ -132,10 +133,10 @@
     const serial = /episode/.test(facts.og.type ?? "") || /(?:^|\| )s[eé]ri/i.test(kinds) || /\/(?:serien|series)\//.test(where) || COUNTED.test(title) || /^(?:tatort|polizeiruf 110)$/i.test(above.at(-1) ?? "");
     const counted = NUMBERED.exec(title);
     if (texts.some(numbers) || serial || counted || someNumbers([title]).number !== null) {
-      const before = (text) => beforeNumbers(text) || (COUNTED.test(text) ? text.split(COUNTED)[0] : "");
-      const named = [...above.filter((one) => !GENRE.test(one) && beforeNumbers(one) === null).reverse(), ...[page.endsWith(title) ? trim(page.slice(0, -title.length)) : ""].filter((one) => !GENRE.test(one)), before(title), before(page), before(clean(facts.og.title)),
+      const whole = numbers(page), before = (text) => beforeNumbers(text) || (COUNTED.test(text) ? text.split(COUNTED)[0] : "");
+      const named = [...above.filter((one) => !GENRE.test(one) && beforeNumbers(one) === null).reverse(), ...[page, withoutSite(clean(facts.og.title), facts)].map((one) => (one.endsWith(title) ? trim(one.slice(0, -title.length)) : "")).filter((one) => !GENRE.test(one)), before(title), plain(whole?.before) === plain(title) ? whole.after.replace(/^[^\p{L}\d]+/u, "") : "", before(page), before(clean(facts.og.title)),
                      page.includes(": ") ? page.split(": ")[0] : "", title.split(/:\s|\s[-–]\s/)[0]];
-      const series = named.map((one) => trim(one ?? "")).find((one) => one.length > 1);
+      const names = named.map((one) => trim(one ?? "")).filter((one) => one.length > 1), series = names.find((one) => plain(one) !== plain(title)) ?? names[0];
       return series ? episode(series, texts, counted && !texts.some(numbers) ? { season: null, number: Number(counted[1]) } : {}) : null;
     }
     const known = FILM.test(`${kinds} ${where.replaceAll(/[-/]/g, " ")}`) || WHOLE.test(suffix);
@@ -207,7 +208,7 @@
   // Labels of an infobox, in the languages there are: who directed it, and how it goes on.
   const DIRECTED = new RegExp(`^(?:${all("director")}|regía|realizaç|zuzendari|leikstj|المخرج)`, "iu");
   const LASTING = new RegExp(`(?<!\\d)(\\d{1,3})\\s*(?:[-–]\\s*\\d{1,3}\\s*)?(?:′|['’]|${all("minute")})`, "iu");
-  const GOES_ON = /^(?:(?:antall?|aantal|nr\.|broj|број|брой|кількість|αρ\.|jmlh\.?|jumlah|sezon[uų]) (?:de )?(?:s[aæäe][sz]|seiz|сез|sezo|epi|епи|епі|сер|avs|afs|afl|κύκλ|επεισ|musim|skai)\p{L}*|מספר (?:עונות|פרקים)|(?:شمار|تعداد) (?:فصل|قسمت)|số (?:tập|mùa|phần)|방송 (?:횟수|회수)|temporades|no\. of (?:seasons|episodes|series)|seasons?|episodes?|number of|episoden|folgen|staffeln|nb\. (?:de saisons|d['’]épisodes)|saisons|épisodes|stagioni|puntate|episodi|temporadas|episodios|capítulos|episódios|n\.º|afleveringen|seizoenen|avsnitt|säsonger|sæsoner|sesonger|afsnit|sezon\p{L}*|odcink\p{L}*|liczba odcinków|počet|řad|évadok|epizód\p{L}*|bölüm\p{L}*|kaudet|jaksot|сезон\p{L}*|сери\p{L}*|число|эпизод\p{L}*|シーズン数|話数|回数|集数|集數|季数|회수|횟수|επεισόδια|עונות|פרקים|عدد|فصل)/iu;
+  const GOES_ON = /^(?:(?:antall?|aantal|nr\.|broj|број|брой|кількість|αρ\.|jmlh\.?|jumlah|sezon[uų]) (?:de )?(?:s[aæäe][sz]|seiz|сез|sezo|epi|епи|епі|сер|avs|afs|afl|κύκλ|επεισ|musim|skai)\p{L}*|מספר (?:עונות|פרקים)|(?:شمار|تعداد) (?:فصل|قسمت)|số (?:tập|mùa|phần)|방송 (?:횟수|회수)|temporades|no\. of (?:seasons|episodes|series)|seasons?|episodes?|number of|episoden|folgen|staffeln|nb\. (?:de saisons|d['’]épisodes)|saisons|épisodes|stagioni|puntate|episodi|temporadas|episodios|capítulos|episódios|n\.º|afleveringen|seizoenen|avsnitt|säsonger|sæsoner|sesonger|afsnit|sezon\p{L}*|odcink\p{L}*|liczba odcinków|počet|řad|évadok|epizód\p{L}*|bölüm\p{L}*|kau[ds]\p{L}+|jakso\p{L}+|liczba (?:serii|sezonów)|nº|número de|κύκλοι|季數|시즌|회차|จำนวน(?:ตอน|ฤดูกาล)|episodis|hooaeg\p{L}*|sēriju|denboraldi\p{L}*|fjöldi|(?:सत्र|प्रकरण|एपिसोड)\p{L}*|сезон\p{L}*|сери\p{L}*|число|эпизод\p{L}*|シーズン数|話数|回数|集数|集數|季数|회수|횟수|επεισόδια|עונות|פרקים|عدد|فصل)/iu;
   const IS_FILM = /(?<!\p{L})(?:is|was|ist|war|est|è|es|é|ha sido|was een|is een|är|er|jest|je|on|és)\s[^.]{0,80}?(?:film|movie|película|filme|pel·lícula|elokuva)(?!\p{L})(?! (?:director|actor|actress|producer|critic|score|festival|studio|series|franchise|editor|composer|company|award))/iu;
 
   // What an article is first said to be.

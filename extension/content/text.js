@@ -34,6 +34,7 @@
     made("(?<![\\p{L}\\d])제?\\s*(?<e>\\d{1,4})\\s*[화회话話](?!\\p{L})"),
     made("\\((?<e>\\d{1,4})/\\d{1,4}\\)"),
     made("(?<![\\p{L}\\d&])#\\s?(?<e>\\d{1,4})(?![\\p{L}\\d])"),
+    made("(?:^|[|–-] )F(?!1 )(?<e>\\d{1,3}) [-–] (?=\\p{L})"), // "F3 - Name"
     made("(?<=\\p{L} )\\((?<e>\\d{1,3})\\)(?=\\s*(?:$|[-–:|]))"),
   ];
   const ONLY_SEASON = [
@@ -331,7 +332,7 @@
   // Who made it, and what sort of story it is.
   const CREDIT = oneOf([
     ...of("director"),
-    "(?:dir|rend|yön|red|regi)(?=\\.|:)", "regía", "r:(?= )",
+    "(?:dir|rend|yön|red|regi)(?=\\.|:)", "regía", "r\\.?:(?= )",
   ]);
   const GENRE = oneOf([
     ...of("genre"),
