@@ -118,9 +118,10 @@
   const CALLED = /^(?:watch|stream|serie[ns]?|série|сериал|дорама|dizi|assistir|ver|regarder|guarda|oglądaj)\s+(?=\p{Lu})/iu;
   const COUNTED = /^(?:day|tag|jour|día|giorno|dia|dag|dzień|день|week|woche|lesson|lektion|lección|module|modul|unit|part|teil|partie|parte|session|step|round)\s*\d+(?!\p{L})/iu; // of a course
   const SECTION = /^(?:serien?|series|séries?|seriale?|shows?|tv|tv[- ](?:shows?|series?|serien?)|program\p{L}*|mediathek|videos?|watch|stream|films?|filme|movies?|anime|dramas?|comed\p{L}+|episod\p{L}+|folgen|novelas?|telenovelas?|diziler|sendungen|a-z|kids|kinder|originals?)$/iu;
-  // A series' name: what the page's address lies under; or of all that stands before the numbers, or in a heading without any, what most of the page's texts hold.
+  // A series' name: what the page's address lies under, or what stands above numbers; or of all that stands before the numbers, or in a heading without any, what most of the page's texts hold.
   function seriesIn(facts, episode) {
-    const upper = facts.trail.findLast((one) => !SECTION.test(one) && beforeNumbers(one) === null && !isSiteName(one, facts));
+    const over = aroundNumbers(facts.h1[0] ?? "")?.join("") === "" ? facts.above : []; // above a heading of numbers alone
+    const upper = [...over, ...facts.trail].findLast((one) => !SECTION.test(one) && !GENRE.test(one) && !LASTING.test(one) && beforeNumbers(one) === null && !isSiteName(one, facts));
     if (upper) return upper;
     const lines = beside(facts), at = lines.findIndex((one) => beforeNumbers(one) === "");
     const heads = [...(facts.h1.length ? facts.h1 : under(facts)), withoutSite(facts.title, facts), withoutSite(clean(facts.og.title), facts), ...under(facts)];
@@ -231,7 +232,7 @@
     const byMaker = facts.h1.some((one) => MAKER.test(one));
     // a title may hold any word, if enough else says that it is one
     const trusted = sure && (placed || called || filmed || credited);
-    if (OTHER.test((trusted ? spoken.replaceAll(name, " ") : spoken).replace(WHOLE, " "))) return null;
+    if (OTHER.test((trusted ? spoken.replaceAll(name, " ") : isShown(facts) ? spoken.replaceAll(/festival/gi, " ") : spoken).replace(WHOLE, " "))) return null;
     const year = said?.year ?? nearYear(facts), length = data.video?.length ?? nearLength(facts);
     const told = beside(facts).some(isMade);
     const points = 2 * Boolean(sure) + 2 * whole + where + called + filmed + 2 * credited + 2 * linked + (!sure && year !== null) + Boolean(length) + told;

@@ -150,10 +150,10 @@
       .sort((a, b) => at(a) - at(b))[0];
   }
 
-  // Where nothing agrees with the page's title: the first heading, if it has a year in brackets, or a name and an episode's numbers.
+  // Where nothing agrees with the page's title: the first heading, if it has a year in brackets, or a name and an episode's numbers, or such stand in the second.
   function dated(page) {
-    const first = page.querySelector("h2, h3, h4");
-    return first && (withYear(headline(first))?.rest === "" || numbers(headline(first))?.before) ? first : undefined;
+    const [first, second] = page.querySelectorAll("h2, h3, h4");
+    return first && (withYear(headline(first))?.rest === "" || numbers(headline(first))?.before || (second && numbers(headline(second))?.before === "")) ? first : undefined;
   }
 
   // What stands around a page's player: the first element around it that says something, or all that comes behind it.
