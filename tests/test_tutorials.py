@@ -158,6 +158,10 @@ def test_buttons_that_a_person_is_told_to_press_are_there() -> None:
         told += re.findall(r"\*([A-Z][a-z ]+)\*(?!\*)", page)
         assert len(told) > 5
         assert [words for words in told if words not in shown] == []
+    popup = (ROOT / "extension" / "popup.html").read_text("utf-8")
+    ((part, page),) = re.findall(r"<strong>([^<]+) → ([^<]+)</strong>", popup)
+    menu = (pages / "templates" / "base.html").read_text("utf-8")
+    assert re.search(rf'"{part}": \[.*"{page}"', menu)
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
