@@ -47,7 +47,10 @@ class Person:
         self._control.ask("WebDriver:ElementSendKeys", id=self.find(css), text=str(file))
 
     def count(self, css: str) -> int:
-        return int(self.script("return document.querySelectorAll(arguments[0]).length", css))
+        """Of a page that stands still: one that is just being left tells nothing."""
+        counted = "return document.querySelectorAll(arguments[0]).length"
+        wait_for(lambda: self.script(counted, css) is not None)
+        return int(self.script(counted, css))
 
     def text(self, css: str = "main") -> str:
         return str(self.script("return document.querySelector(arguments[0])?.innerText", css))

@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -29,6 +30,7 @@ from epicrec.client import schedule, store
 from epicrec.client import vault as vaults
 from epicrec.client.device import Device
 from epicrec.client.history import History
+from epicrec.client.job import Job
 from epicrec.client.pages import working
 from epicrec.client.remote import Remote, RemoteError, checked_url
 from epicrec.client.schedule import Clock, next_moment, next_try, run_due, set_schedule
@@ -371,9 +373,20 @@ def test_a_clock_that_stood_ahead_does_not_end_the_schedule(device: Device) -> N
 # ---- twice --------------------------------------------------------------------------------
 
 
-def test_buttons_pressed_twice_and_pages_from_before(pages: Pages, publishing: Served) -> None:
+class Hesitating(Job):
+    """A job that lets other presses come before it begins."""
+
+    def __init__(self, *given: Any) -> None:
+        time.sleep(0.2)
+        super().__init__(*given)
+
+
+def test_buttons_pressed_twice_and_pages_from_before(
+    pages: Pages, publishing: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A double click, and the back button to a page whose moment is over."""
     pages.http.post("/example")
+    monkeypatch.setattr(working, "Job", Hesitating)
     with ThreadPoolExecutor() as fingers:
         presses = [fingers.submit(pages.http.post, "/preview/draw") for _ in range(3)]
         assert {press.result().status_code for press in presses} == {200}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 from starlette.responses import JSONResponse, Response
@@ -12,6 +13,8 @@ from epicrec.client.web import Ask, Handler, to
 PATIENCE = 1.5
 """Seconds before the page of progress is shown."""
 _KEPT = 8
+_BEGINNING = threading.Lock()
+"""So that of presses at the same time one begins a job and the others wait for it."""
 
 
 def in_background(ask: Ask, name: str, about: str, work: Callable[[], Handler]) -> Response:
@@ -19,12 +22,14 @@ def in_background(ask: Ask, name: str, about: str, work: Callable[[], Handler]) 
     two, are one job: `name` says which button, and what it is about."""
     jobs = ask.state.jobs
     name = "".join(c for c in name if c.isascii() and (c.isalnum() or c == "-"))
-    if name not in jobs or not jobs[name].is_running:
-        jobs.pop(name, None)
-        jobs[name] = Job(about, work)
-        for old in [key for key, job in jobs.items() if not job.is_running][:-_KEPT]:
-            del jobs[old]
-    jobs[name].wait(PATIENCE)
+    with _BEGINNING:
+        if name not in jobs or not jobs[name].is_running:
+            jobs.pop(name, None)
+            jobs[name] = Job(about, work)
+            for old in [key for key, job in jobs.items() if not job.is_running][:-_KEPT]:
+                del jobs[old]
+        job = jobs[name]
+    job.wait(PATIENCE)
     return _shown(ask, name)
 
 
