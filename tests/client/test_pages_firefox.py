@@ -48,9 +48,10 @@ class Person:
 
     def count(self, css: str) -> int:
         """Of a page that stands still: one that is just being left tells nothing."""
-        counted = "return document.querySelectorAll(arguments[0]).length"
-        wait_for(lambda: self.script(counted, css) is not None)
-        return int(self.script(counted, css))
+        found: list[int] = []
+        counted = "return [document.querySelectorAll(arguments[0]).length]"
+        wait_for(lambda: bool(found.extend(self.script(counted, css) or ()) or found))
+        return found[0]
 
     def text(self, css: str = "main") -> str:
         return str(self.script("return document.querySelector(arguments[0])?.innerText", css))
