@@ -146,6 +146,16 @@ def test_columns_and_separators_can_be_said(tmp_path) -> None:
     assert Source(at, columns={"user_id": "who"}).table()["user_id"].to_pylist() == [2]
 
 
+def test_ratings_with_a_comma(tmp_path) -> None:
+    at = tmp_path / "r.csv"
+    head = "user_id;item_id;rating\n1;7;4\n1;8;4,5\n"
+    at.write_text(head)
+    assert Source(at, sep=";").table()["rating"].to_pylist() == [4.0, 4.5]
+    at.write_text(head + "1;9;3.5\n")
+    with pytest.raises(InputError, match=r"line 3 of .*: rating is '4,5'; .* in all with a comma"):
+        Source(at, sep=";").table()
+
+
 GOOD = "user_id,item_id,rating,timestamp\n1,2,3,4\n\n1,3,3,4\n"
 
 

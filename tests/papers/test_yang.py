@@ -146,10 +146,12 @@ def test_reproduction_writes_tables_and_plots(
     assert "<svg" in found.plots[0].read_text()
 
 
-def test_no_value_of_the_paper_stands_beside_other_data(watched: Dataset) -> None:
-    rows = errors_table(watched, epsilons=(1.0,), seeds=1)
+def test_no_value_of_the_paper_stands_beside_other_data(watched: Dataset, tmp_path: Path) -> None:
+    setting = Setting(tmp_path)
+    rows = errors_table(watched, setting, epsilons=(1.0,), seeds=1)
     assert {row["paper_mae"] for row in rows} == {None}
-    stated = errors_table(replace(watched, name="ml-latest-small-2016"), epsilons=(1.0,), seeds=1)
+    named = replace(watched, name="ml-latest-small-2016")
+    stated = errors_table(named, setting, epsilons=(1.0,), seeds=1)
     assert {row["paper_mae"] for row in stated} == {None, 0.75, 1.0, 1.5}
 
 

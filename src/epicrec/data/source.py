@@ -33,7 +33,7 @@ _ID = (pa.int64(), pa.float64(), pa.string())
 _TYPES = {
     "user_id": _ID,
     "item_id": _ID,
-    "rating": (pa.float64(),),
+    "rating": (pa.float64(), pa.float64()),  # with a point, then with a comma
     "timestamp": (pa.int64(), pa.float64(), pa.timestamp("s"), pa.timestamp("ns")),
     "probe": (pa.bool_(),),
 }
@@ -168,7 +168,7 @@ class Source:
         size = max(part.stat().st_size, 1)
         with stream:
             try:
-                for batch in form.reader(stream, names, types):
+                for batch in form.reader(stream, names, types, ".,"[widths["rating"]]):
                     block = pa.Table.from_batches([batch]).rename_columns([*ours.values()])
                     yield _without_empty(block), min(raw.tell() / size, 1.0)
             except pa.ArrowInvalid as error:
@@ -225,7 +225,13 @@ class _Form:
             )
         self.delimiter, self.quoted, self.headed = sep[0], quoted, headed
 
-    def reader(self, stream: Any, names: list[str] | None, types: Mapping[str, Any] | None) -> Any:
+    def reader(
+        self,
+        stream: Any,
+        names: list[str] | None,
+        types: Mapping[str, Any] | None,
+        decimal: str = ".",
+    ) -> Any:
         """Blocks of rows, in order and with their numbers in errors, hence on one thread."""
         skip = int(self.headed and names is not None)
         return pa_csv.open_csv(
@@ -241,7 +247,9 @@ class _Form:
                 invalid_row_handler=None if types else lambda _: "skip",
             ),
             convert_options=pa_csv.ConvertOptions(
-                column_types=types, include_columns=None if types is None else [*types]
+                column_types=types,
+                include_columns=None if types is None else [*types],
+                decimal_point=decimal,
             ),
         )
 
@@ -287,7 +295,7 @@ def _explained(
 
 
 _WANTED = {
-    "rating": "a number with a point, such as 4.5",
+    "rating": "a number, such as 4.5, in all rows with a point or in all with a comma",
     "timestamp": "seconds, a date or a time, such as 2024-03-31",
     "probe": "true or false",
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,35 @@ def _measured(catalogue: Catalogue, levels: Levels) -> tuple[Any, Any]:
 # ---- recommendation loss --------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Fold:
+    """What the loss of any release is measured against: a tenth of the ones of GT, the 0/1 matrix
+    of who has which item, is held out, and a filter learns from the rest as it is."""
+
+    setting: Experiment
+    train: Ratings
+    model: Filter
+
+    @cached_property
+    def truth(self) -> npt.NDArray[np.bool_]:
+        """GT."""
+        return np.asarray(binary(self.setting.people).toarray() > 0)
+
+    @cached_property
+    def error(self) -> Floats:
+        """|Rec_r - GT|."""
+        return np.abs(completed(self.train, self.model) - self.truth)
+
+
+def held_out(
+    dataset: Dataset, *, model: Filter = "als", max_users: int | None, fold: int = 0, seed: int = 0
+) -> Fold:
+    """One of ten folds, 0 to 9, of the ones, which are dealt at random."""
+    check_filter(model)
+    setting = experiment(dataset, seed=seed, max_users=max_users)
+    return Fold(setting, _without_fold(setting.people, fold, seed), model)
+
+
 def mae_loss(
     dataset: Dataset,
     *,
@@ -163,44 +193,43 @@ def mae_loss(
 ) -> Evaluation:
     """The paper's MAE loss: Σ|Rec_p - GT| / Σ|Rec_r - GT| - 1.
 
-    GT is the 0/1 matrix of who has which item. A tenth of its ones, drawn at random, is held out
-    (the `fold`, 0 to 9, says which); the filter learns from the rest as it is (Rec_r) and from
-    everybody's release of it (Rec_p). `mae_loss` sums over all users and all items, as the formula
-    has it; `mae_loss_unseen` leaves out the ones that Rec_r was shown, which are memory and not
-    recommendation.
+    The filter learns from all but a tenth of GT's ones (the `fold`, 0 to 9, says which) as they are
+    (Rec_r) and from everybody's release of them (Rec_p). `mae_loss` sums over all users and all
+    items, as the formula has it; `mae_loss_unseen` leaves out the ones that Rec_r was shown, which
+    are memory and not recommendation.
     """
-    check_filter(model)
     started = time.perf_counter()
-    setting = experiment(dataset, seed=seed, max_users=max_users)
     chosen = given(epsilon=epsilon, as_published=as_published or None, calibration=calibration)
-    perturber = perturber_for(setting, method, chosen | dict(settings or {}))
-    train = _without_fold(setting.people, fold, seed)
+    chosen |= dict(settings or {})
+    held = held_out(dataset, model=model, max_users=max_users, fold=fold, seed=seed)
+    perturber = perturber_for(held.setting, method, chosen)
+    metrics, promise = loss_of(perturber, held, seed)
+    return evaluation(
+        held.setting, perturber, "mae-loss", metrics, promise, started,
+        {"seed": seed, "max_users": max_users, "model": model},
+    )  # fmt: skip
+
+
+def loss_of(perturber: Perturber, held: Fold, seed: int) -> tuple[dict[str, float], Guarantee]:
+    """The loss where everybody of the fold releases through this perturber."""
+    setting, train, raw = held.setting, held.train, held.error
     released, promise = release_all(setting, perturber, train, seed)
-    truth, shown = (binary(part).toarray() > 0 for part in (setting.people, train))
-    error_raw, error_perturbed, error_popularity = (
-        np.abs(rec - truth)
-        for rec in (
-            completed(train, model),
-            completed(released, model),
-            np.tile(setting.others.item_counts / setting.others.n_users, (train.n_users, 1)),
-        )
-    )
-    unseen = ~shown
+    perturbed = np.abs(completed(released, held.model) - held.truth)
+    usual = setting.others.item_counts / setting.others.n_users
+    popularity = np.abs(usual - held.truth)
+    unseen = binary(train).toarray() == 0
     metrics = {
-        "mae_loss": _ratio(error_perturbed, error_raw) - 1,
-        "mae_loss_unseen": _ratio(error_perturbed[unseen], error_raw[unseen]) - 1,
-        "mae_raw": float(error_raw.mean()),
-        "mae_perturbed": float(error_perturbed.mean()),
-        "mae_popularity": float(error_popularity.mean()),
-        "mae_loss_popularity": _ratio(error_popularity, error_raw) - 1,
+        "mae_loss": _ratio(perturbed, raw) - 1,
+        "mae_loss_unseen": _ratio(perturbed[unseen], raw[unseen]) - 1,
+        "mae_raw": float(raw.mean()),
+        "mae_perturbed": float(perturbed.mean()),
+        "mae_popularity": float(popularity.mean()),
+        "mae_loss_popularity": _ratio(popularity, raw) - 1,
         "people": train.n_users,
     }
     if isinstance(perturber, MEpicRec):
-        metrics |= _loss_by_level(setting, perturber, seed, error_perturbed, error_raw)
-    return evaluation(
-        setting, perturber, "mae-loss", metrics, promise, started,
-        {"seed": seed, "max_users": max_users, "model": model},
-    )  # fmt: skip
+        metrics |= _loss_by_level(setting, perturber, seed, perturbed, raw)
+    return metrics, promise
 
 
 def _without_fold(people: Ratings, fold: int, seed: int) -> Ratings:

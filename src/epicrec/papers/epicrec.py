@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,17 @@ import numpy as np
 
 from epicrec.data import Dataset, available, load_dataset
 from epicrec.evaluate.release_lists import topn_cost
-from epicrec.evaluate.releases import EPICREC, Experiment, aggregates, experiment, mae_loss
+from epicrec.evaluate.releases import (
+    EPICREC,
+    FOLDS,
+    Experiment,
+    Fold,
+    aggregates,
+    experiment,
+    held_out,
+    loss_of,
+    perturber_for,
+)
 from epicrec.papers.parts import Found, Paper, Part, Rows, Setting, crowd
 from epicrec.papers.plots import curves, saved
 from epicrec.perturb import LEVELS
@@ -24,6 +36,8 @@ from epicrec.seeds import derived
 VIEWERS = 4000
 """Of the films, where they stand in: a filter of 64 factors remembers a few hundred people whole,
 and whatever they release then loses much."""
+PEOPLE = {True: 1500, False: 3000}
+"""How many a filter learns from, in short and in full."""
 BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 WAYS: dict[str, dict[str, Any]] = {
     "lpa": {"as_published": True, "calibration": "lpa"},
@@ -72,7 +86,7 @@ def _part_totals(setting: Setting) -> Found:
 
 
 def _part_loss(setting: Setting) -> Found:
-    table = loss_table(_datasets(setting), quick=setting.quick, seed=setting.seed)
+    table = loss_table(_datasets(setting), setting)
     note = (
         "Loss of a filter that learned from everybody's release against one that learned from "
         "histories. The paper's filter is factorisation by stochastic gradient descent (GraphLab); "
@@ -179,38 +193,47 @@ def budget_table(datasets: list[Dataset], *, quick: bool) -> list[dict[str, Any]
     return table
 
 
-def loss_table(datasets: list[Dataset], *, quick: bool, seed: int) -> list[dict[str, Any]]:
+def loss_table(datasets: list[Dataset], setting: Setting) -> list[dict[str, Any]]:
     """Figures 5(b) and 6(b): recommendation MAE loss by budget, for EpicRec and its competitors.
 
     In full the means of ten folds. Of m-epicrec also the loss over items with a category of each
     level, as the two rows of Figure 6(b).
     """
+    quick = setting.quick
     table: Rows = []
     for dataset in datasets:
         special, most = PAPER["loss_at_most"].get(dataset.name, (0.2, None))
         budgets = (special,) if quick else tuple(sorted({*BUDGETS, special}))
-        cases = [(m, "als", way) for m in EPICREC for way in WAYS]
-        cases.append(("s-epicrec", "svd", "default"))
-        for method, model, way in cases:
-            if quick and method == "m-epicrec" and way in ("lpa", "gs"):
-                continue
-            for epsilon in budgets:
-                report(f"loss, {dataset.name}, {method}, {way}", len(table), 0)
-                metrics = _mean(
-                    mae_loss(
-                        dataset, method=method, epsilon=epsilon, model=model,  # type: ignore[arg-type]
-                        max_users=1500 if quick else 5000, seed=seed, fold=fold, **WAYS[way],
-                    ).metrics
-                    for fold in range(1 if quick else 10)
-                )  # fmt: skip
-                case = {"data": dataset.name, "method": method, "model": model, "way": way}
-                paper = most if epsilon == special and way == "as published" else None
-                table.append({**case, "epsilon": epsilon, "paper at most": paper, **metrics})
+        ways = [(m, "als", way) for m in EPICREC for way in WAYS]
+        if quick:
+            ways = [case for case in ways if case[0] == "s-epicrec" or case[2] not in ("lpa", "gs")]
+        ways.append(("s-epicrec", "svd", "default"))
+        cases = list(product(ways, budgets))
+        losses: list[list[Mapping[str, float]]] = [[] for _ in cases]
+        folds = 1 if quick else FOLDS
+        for fold in range(folds):
+            held = cache(partial(held_out, dataset, max_users=PEOPLE[quick], fold=fold))
+            for at, ((method, model, way), epsilon) in enumerate(cases):
+                report(f"loss, {dataset.name}", fold * len(cases) + at, folds * len(cases))
+                name = f"loss {dataset.name} {method} {model} {way} {epsilon} {fold}"
+                how = WAYS[way] | {"epsilon": epsilon}
+                make = partial(_loss, held, method, model, how, setting.seed)
+                losses[at].append(setting.once(name, make))
+        for ((method, model, way), epsilon), each in zip(cases, losses, strict=True):
+            case = {"data": dataset.name, "method": method, "model": model, "way": way}
+            paper = most if epsilon == special and way == "as published" else None
+            table.append({**case, "epsilon": epsilon, "paper at most": paper, **_mean(each)})
     return table
 
 
-def _mean(each: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    rows = list(each)
+def _loss(
+    held: Callable[..., Fold], method: str, model: str, how: Mapping[str, Any], seed: int
+) -> dict[str, float]:
+    fold = held(model=model, seed=seed)
+    return loss_of(perturber_for(fold.setting, method, how), fold, seed)[0]
+
+
+def _mean(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
