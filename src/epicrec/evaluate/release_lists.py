@@ -54,7 +54,7 @@ def topn_cost(
     chosen = given(epsilon=epsilon, as_published=as_published or None) | dict(settings or {})
     perturber = perturber_for(setting, method, chosen)
     train, test = split_per_user(setting.people, 0.2, seed=seed)
-    released, promise = release_all(setting, perturber, train, seed)
+    [(released, promise)] = release_all(setting, [perturber], train, seed)
     trusted, wary = als(setting.others), als(released)
     scores: dict[str, Callable[[slice], Floats]] = {
         "popularity": lambda part: np.tile(
@@ -115,7 +115,7 @@ def lists_of_releases(
         train.name, catalogue, histories, histories, default_prior(catalogue), ratings.scale
     )
     perturber = perturber_for(setting, method, settings)
-    released, promise = release_all(setting, perturber, histories, seed)
+    [(released, promise)] = release_all(setting, [perturber], histories, seed)
     server = SVD(feedback="implicit").fit(released, catalogue)
 
     def score(part: slice) -> Floats:

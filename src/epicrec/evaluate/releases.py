@@ -8,7 +8,7 @@ half releases and is measured. So no measured person contributes to what is trea
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -203,33 +203,36 @@ def mae_loss(
     chosen |= dict(settings or {})
     held = held_out(dataset, model=model, max_users=max_users, fold=fold, seed=seed)
     perturber = perturber_for(held.setting, method, chosen)
-    metrics, promise = loss_of(perturber, held, seed)
+    [(metrics, promise)] = losses(held, [perturber], seed)
     return evaluation(
         held.setting, perturber, "mae-loss", metrics, promise, started,
         {"seed": seed, "max_users": max_users, "model": model},
     )  # fmt: skip
 
 
-def loss_of(perturber: Perturber, held: Fold, seed: int) -> tuple[dict[str, float], Guarantee]:
-    """The loss where everybody of the fold releases through this perturber."""
+def losses(
+    held: Fold, perturbers: Sequence[Perturber], seed: int
+) -> Iterator[tuple[dict[str, float], Guarantee]]:
+    """For each perturber the loss where everybody of the fold releases through it."""
     setting, train, raw = held.setting, held.train, held.error
-    released, promise = release_all(setting, perturber, train, seed)
-    perturbed = np.abs(completed(released, held.model) - held.truth)
     usual = setting.others.item_counts / setting.others.n_users
     popularity = np.abs(usual - held.truth)
     unseen = binary(train).toarray() == 0
-    metrics = {
-        "mae_loss": _ratio(perturbed, raw) - 1,
-        "mae_loss_unseen": _ratio(perturbed[unseen], raw[unseen]) - 1,
-        "mae_raw": float(raw.mean()),
-        "mae_perturbed": float(perturbed.mean()),
-        "mae_popularity": float(popularity.mean()),
-        "mae_loss_popularity": _ratio(popularity, raw) - 1,
-        "people": train.n_users,
-    }
-    if isinstance(perturber, MEpicRec):
-        metrics |= _loss_by_level(setting, perturber, seed, perturbed, raw)
-    return metrics, promise
+    released = release_all(setting, perturbers, train, seed)
+    for perturber, (histories, promise) in zip(perturbers, released, strict=True):
+        perturbed = np.abs(completed(histories, held.model) - held.truth)
+        metrics = {
+            "mae_loss": _ratio(perturbed, raw) - 1,
+            "mae_loss_unseen": _ratio(perturbed[unseen], raw[unseen]) - 1,
+            "mae_raw": float(raw.mean()),
+            "mae_perturbed": float(perturbed.mean()),
+            "mae_popularity": float(popularity.mean()),
+            "mae_loss_popularity": _ratio(popularity, raw) - 1,
+            "people": train.n_users,
+        }
+        if isinstance(perturber, MEpicRec):
+            metrics |= _loss_by_level(setting, perturber, seed, perturbed, raw)
+        yield metrics, promise
 
 
 def _without_fold(people: Ratings, fold: int, seed: int) -> Ratings:
@@ -260,21 +263,29 @@ def _loss_by_level(
 
 
 def release_all(
-    setting: Experiment, perturber: Perturber, histories: Ratings, seed: int
-) -> tuple[Ratings, Guarantee]:
-    """Everybody's release, as histories over the same users and items, and the largest ε."""
-    rows, promises = [], []
-    for history, levels, own_seed in _people(setting, histories, perturber, seed, "releases"):
-        release = perturber.release(setting.catalogue.item_ids[history], levels, seed=own_seed)
-        rows.append(_sent(setting.catalogue, release))
-        promises.append(release.guarantee)
+    setting: Experiment, perturbers: Sequence[Perturber], histories: Ratings, seed: int
+) -> list[tuple[Ratings, Guarantee]]:
+    """For each perturber everybody's release, as histories over the same users and items, and the
+    largest ε. A person's go one after the other: what is public about their levels is shared."""
+    rows: list[list[npt.NDArray[np.int64]]] = [[] for _ in perturbers]
+    promises: list[list[Guarantee]] = [[] for _ in perturbers]
+    for history, levels, own_seed in _people(setting, histories, perturbers[0], seed, "releases"):
+        ids = setting.catalogue.item_ids[history]
+        for at, perturber in enumerate(perturbers):
+            release = perturber.release(ids, levels, seed=own_seed)
+            rows[at].append(_sent(setting.catalogue, release))
+            promises[at].append(release.guarantee)
+    return [
+        (_as_histories(own, histories), _costliest(each))
+        for own, each in zip(rows, promises, strict=True)
+    ]
+
+
+def _as_histories(rows: list[npt.NDArray[np.int64]], like: Ratings) -> Ratings:
     items = np.concatenate(rows).astype(np.int32)
     indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
     values = np.ones(len(items), np.float32)
-    released = replace(
-        histories, indptr=indptr, items=items, values=values, timestamps=None, probe=None
-    )
-    return released, _costliest(promises)
+    return replace(like, indptr=indptr, items=items, values=values, timestamps=None, probe=None)
 
 
 # ---- shared ---------------------------------------------------------------------------------
