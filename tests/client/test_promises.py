@@ -167,7 +167,7 @@ def told(
             device.choose(Choice(mechanism="d2p"))
             now.kept["d2p"] = device.draw()
             now.kept["copy"] = device.store.copy()
-            now.step("deleting there", (settings.forget_there, {}))
+            now.step("deleting there", (settings.forget_there, {"sure": "yes"}))
             now.kept["held after"] = served.rows_of(dict(now.kept["name"]))
             now.kept["plan after"] = device.store.setting("schedule")
             now.step("looking nameless", (film_pages.refresh, {}), *LOOKING)

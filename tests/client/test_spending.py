@@ -181,7 +181,9 @@ def test_after_a_deletion_there_nothing_registers_by_itself(pages: Pages) -> Non
     (stored,) = pages.device.releases.unsent()
     pages.http.post(f"/release/{stored.id}/send", data={"weekly": "yes"})
     assert pages.device.store.setting("schedule")["every"] == "weekly"
-    pages.http.post("/data/forget-there")
+    pages.http.post("/data/forget-there")  # unsure
+    assert pages.device.store.setting("schedule")["every"] == "weekly"
+    pages.http.post("/data/forget-there", data={"sure": "yes"})
     assert pages.device.store.setting("schedule")["every"] == "never"
     for path in ("/for-you", "/learned?look=1", "/server", "/data", "/preview"):
         pages.http.get(path)

@@ -206,6 +206,7 @@ def export_sealed(ask: Ask) -> Response:
 
 def forget_there(ask: Ask) -> Response:
     device = ask.device
+    _check_sure(ask)
 
     def forgetting() -> Handler:
         _forget_there(device)
@@ -224,8 +225,7 @@ def _forget_there(device: Device) -> None:
 def erase(ask: Ask) -> Response:
     """Delete here; with `there`, first on the servers, and only if they confirm it."""
     device, there, ledger = ask.device, bool(ask.field("there")), bool(ask.field("ledger"))
-    if ask.field("sure") != "yes":
-        raise InputError("tick the box to say that you are sure; nothing was deleted")
+    _check_sure(ask)
 
     def erasing() -> Handler:
         if there:
@@ -242,6 +242,11 @@ def erase(ask: Ask) -> Response:
         return onward("/", *told)
 
     return in_background(ask, "erase", "deleting", erasing)
+
+
+def _check_sure(ask: Ask) -> None:
+    if ask.field("sure") != "yes":
+        raise InputError("tick the box to say that you are sure; nothing was deleted")
 
 
 def _new_passphrase(ask: Ask) -> str:
