@@ -219,7 +219,15 @@ def test_decisions_are_numbered_complete_and_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    "script", ["audit_tables.py", "capacity_tables.py", "client_tables.py", "layers.py", "plots.py"]
+    "script",
+    [
+        "audit_tables.py",
+        "capacity_tables.py",
+        "client_tables.py",
+        "layers.py",
+        "plots.py",
+        "service_tables.py",
+    ],
 )
 def test_what_is_made_from_figures_and_code_is_as_they_are(script: str) -> None:
     """`make audit` finds the figures of audits and writes them; the others are run by hand, and
