@@ -29,10 +29,6 @@ SHORT = f"""The best of each kind at ε = {AT:g}, what is hidden growing from ro
 ratings, which is better low, and nDCG@10 of lists, which is better high. *Means, popularity* is
 what needs no taste, without privacy. Other ε, and whose each method is, follow below."""
 
-NOTES = {
-    "ml-1m": "Two draws of the noise, at one ε. Lists from releases of EpicRec and D2P, which take "
-    "longest, are still to be run."
-}
 HEAD = """# Every method at equal privacy
 
 The four papers' methods as published, ours, DPALS (the strongest learner published that hides whole
@@ -42,7 +38,7 @@ are written by a script from what the command found:
 ```sh
 epicrec compare --data films
 epicrec compare --data ml-100k --quick
-epicrec compare --data ml-1m --keep rows     # ended and run again, it goes on
+epicrec compare --data ml-1m --seeds 2 --keep rows     # ended and run again, it goes on
 ```
 """
 READ = """## How to read it
@@ -57,8 +53,10 @@ READ = """## How to read it
 - A row is a mean over draws of the noise on one split, ± their standard deviation. A tenth of the
   ratings is held out for ratings (RMSE), a fifth of each history for lists (nDCG@10 of unseen
   items).
-- Releases of EpicRec are judged by a server that has seen releases and nothing else; D2P's models
-  rank with the true history, at home.
+- Releases of EpicRec are judged by a server that has seen releases and nothing else. They tell of
+  categories; which items stand in for which is drawn by public popularity, and MovieLens' lists of
+  films come without: there every film of a category is as likely as the other, and lists are hardly
+  better than chance. D2P's models rank with the true history, at home.
 """
 
 
@@ -128,7 +126,6 @@ def section(found: dict[str, Any]) -> list[str]:
         f"{found['users']:,} people, {found['items']:,} items, {found['ratings']:,} ratings; "
         f"δ = {found['delta']:g}.", "",
         f"![Every method on {name} by ε](compare-{name}.svg)", "",
-        *([NOTES[name], ""] if name in NOTES else []),
     ]  # fmt: skip
     for task, table in found["tasks"].items():
         draws = max(len(row["values"]) for row in table["rows"])
