@@ -174,7 +174,7 @@ NAMED = [
     ),
     Fault(
         "split_last leaves nothing", "splits", "data/splits.py",
-        "np.minimum(n, ratings.user_counts - 1)", "np.minimum(n, ratings.user_counts)",
+        "np.minimum(n, counts - 1)", "np.minimum(n, counts)",
     ),
     Fault(
         "a private fit guesses", "public", "models/base.py",
