@@ -72,7 +72,7 @@ def categories() -> list[Row]:
     return [
         {"way": names[row[1]], "ε": e, "error": found}
         for row in rows
-        if row[0] == "ml-1m, s-epicrec"
+        if row[0] == "ml-1m, s-epicrec" and row[1] in names
         for e, found in _over(head[2:], row[2:])
     ]
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from epicrec.data import EMBEDDED, Dataset, available, load_dataset
 from epicrec.evaluate.four_blocks import ALGORITHMS, evaluate_yang, reduced
+from epicrec.files import slug
 from epicrec.papers.parts import Found, Paper, Part, Rows, Setting
 from epicrec.progress import report
 
@@ -39,8 +40,6 @@ PAPER_NOISE = {  # Table 1: the uniform number, and the noise it gives at each �
 }
 PAPER_SSE = (299.203, 11.9681, 6.2275, 2.992, 2.479)
 """The last row of Table 1: the sum of the squares above it."""
-FEW = 1000
-"""Up to so many people five divisions are made of them, and two of more, which differ little."""
 NOISE_EPSILONS = (0.1, 0.5, math.log(2), 1.0, math.log(3))
 
 
@@ -63,19 +62,18 @@ def _part_noise(_: Setting) -> Found:
 
 def _part_errors(setting: Setting) -> Found:
     chosen = paper_datasets()[: 1 if setting.quick else None]
-    epsilons = (1.0, 5.0) if setting.quick else EPSILONS
+    epsilons, seeds = ((1.0, 5.0), 1) if setting.quick else (EPSILONS, 5)
     rows: Rows = []
     plots: list[Path] = []
     for dataset in chosen:
-        seeds = 1 if setting.quick else 2 if dataset.ratings.n_users > FEW else 5
         part = errors_table(dataset, setting, epsilons=epsilons, seeds=seeds)
         rows += part
-        plots += plot_errors(part, setting.folder / f"yang-{dataset.name.replace(' ', '-')}")
+        plots += plot_errors(part, setting.folder / f"yang-{slug(dataset.name)}")
     note = (
         "The paper's values are those its text states for ml-latest-small; its figures are "
         "pictures. DPI hides a rating's value and DPM's proof does not hold; the sound default "
         "hides a rating, value and existence. ε₁:ε₂ of DPM is the option similarity_share. Means "
-        f"over five divisions into four blocks, or two where there are more than {FEW:,} people."
+        "over five divisions into four blocks."
     )
     return Found({"sizes": sizes_table(chosen), "MAE and MSE": rows}, plots, note)
 
