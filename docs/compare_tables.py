@@ -37,7 +37,7 @@ are written by a script from what the command found:
 
 ```sh
 epicrec compare --data films
-epicrec compare --data ml-100k --quick
+epicrec compare --data ml-100k
 epicrec compare --data ml-1m --seeds 2 --keep rows     # ended and run again, it goes on
 ```
 """
@@ -136,8 +136,6 @@ def section(found: dict[str, Any]) -> list[str]:
             reasons.setdefault(one["reason"], []).append(one["method"])
         lines += [f"- Not here, as it {why}: {'; '.join(who)}." for why, who in reasons.items()]
         lines.append("")
-    if found["left_out"]:
-        lines += [f"Left out for speed: {'; '.join(found['left_out'])}.", ""]
     return lines
 
 

@@ -35,9 +35,7 @@ def compare(
     ] = None,
     delta: Annotated[float, typer.Option(help="δ, for those with Gaussian noise.")] = 1e-6,
     seeds: Annotated[int | None, typer.Option(help="How often noise is drawn.")] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Two budgets, two draws, without the slow.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Two budgets, two draws.")] = False,
     plot: Annotated[Path | None, typer.Option(help="The table as a picture, .svg or .png.")] = None,
     keep: Annotated[
         Path | None, typer.Option(help="A folder to keep each row in: run again to go on.")
@@ -95,8 +93,6 @@ def _print(found: Mapping[str, Any]) -> None:
             reasons.setdefault(one["reason"], []).append(one["method"])
         for reason, methods in reasons.items():
             out.print(f"Not here, as it {reason}: {'; '.join(methods)}.", soft_wrap=True)
-    if found["left_out"]:
-        out.print(f"Left out for speed: {'; '.join(found['left_out'])}.", soft_wrap=True)
 
 
 def shown_row(row: Mapping[str, Any], metric: str) -> dict[str, str]:

@@ -42,8 +42,6 @@ class Contender:
     budget: Literal["grid", "own", "none"] = "grid"
     perturber: bool = False
     made: Callable[[float, float, int], dict[str, Any]] | None = None
-    slow: bool = False
-    """Left out by a quick comparison, and named there."""
 
 
 def equal_theta(epsilon: float, delta: float, n_items: int) -> dict[str, Any]:
@@ -68,10 +66,10 @@ CONTENDERS = (
     _published("covariance-knn"),
     Contender("dpi-avg, as published", "dpi-avg", YANG, NOBODY),
     Contender("dpi-pcc, as published", "dpi-pcc", YANG, NOBODY),
-    Contender("dpi-cos, as published", "dpi-cos", YANG, NOBODY, slow=True),
+    Contender("dpi-cos, as published", "dpi-cos", YANG, NOBODY),
     Contender("dpm-avg, as published", "dpm-avg", YANG, SERVER),
     Contender("dpm-pcc, as published", "dpm-pcc", YANG, SERVER),
-    Contender("dpm-cos, as published", "dpm-cos", YANG, SERVER, slow=True),
+    Contender("dpm-cos, as published", "dpm-cos", YANG, SERVER),
     Contender("d2p, as published", "d2p", D2P, SERVER, {"as_published": True}, budget="own"),
     Contender("i-d2p, as published", "i-d2p", D2P, SERVER, {"as_published": True}, budget="own"),
     Contender(
@@ -87,12 +85,12 @@ CONTENDERS = (
     Contender("private-bias", "private-bias", OURS, CURATOR),
     Contender("private popularity, one item", "popularity", OURS, CURATOR, {"unit": "rating"}),
     Contender("private popularity, whole users", "popularity", OURS, CURATOR, {"unit": "user"}),
-    Contender("covariance-knn", "covariance-knn", OURS, CURATOR, {"unit": "rating"}, slow=True),
+    Contender("covariance-knn", "covariance-knn", OURS, CURATOR, {"unit": "rating"}),
     Contender("covariance-svd, one rating", "covariance-svd", OURS, CURATOR, {"unit": "rating"}),
     Contender("covariance-svd, whole users", "covariance-svd", OURS, CURATOR, {"unit": "user"}),
     Contender("collective", "collective", OURS, TWO),
     Contender("d2p", "d2p", OURS, NOBODY),
-    Contender("i-d2p", "i-d2p", OURS, NOBODY, slow=True),
+    Contender("i-d2p", "i-d2p", OURS, NOBODY),
     Contender("d2p-svd", "d2p-svd", OURS, NOBODY),
     Contender("s-epicrec", "s-epicrec", OURS, NOBODY, perturber=True),
 )  # fmt: skip
