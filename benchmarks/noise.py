@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from epicrec import threads
+from epicrec import machine
 from epicrec.privacy import add_integer_gaussian, discrete_laplace, integer_gaussian
 
 DRAWS = 4_000_000
@@ -85,7 +85,7 @@ def beside(ours: float, theirs: float | None) -> str:
 
 def table(pythons: list[str]) -> None:
     rng = np.random.default_rng()
-    processors, threads.processors = threads.processors, lambda: 1
+    processors, machine.processors = machine.processors, lambda: 1
     print(f"one thread, millions of draws per second, best of 5 × {DRAWS:,}")
     heads = ("epicrec", "numpy", "ratio", "OpenDP", "ratio", "diffpriv", "ratio")
     print(f"{'law':10}{'scale':>12}", *(f"{h:>{8 if h == 'ratio' else 10}}" for h in heads), sep="")
@@ -103,7 +103,7 @@ def table(pythons: list[str]) -> None:
     few = list(np.linspace(1.5, 40, 20))
     calls = rate(lambda: [discrete_laplace(20, few) for _ in range(100)], 100) * 1e6
     print(f"20 draws with 20 scales: {1e6 / calls:.0f} µs a call")
-    threads.processors = processors
+    machine.processors = processors
 
 
 def full() -> None:
@@ -115,7 +115,7 @@ def full() -> None:
     seconds = time.perf_counter() - start
     extra = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     print(
-        f"{FULL:,} Gaussian draws added in place on {threads.processors()} threads: "
+        f"{FULL:,} Gaussian draws added in place on {machine.processors()} threads: "
         f"{seconds:.1f} s, {FULL / seconds / 1e6:.1f} M/s, {extra:.0f} MB beyond the array's "
         f"{statistics.nbytes / 2**20:.0f} MB"
     )

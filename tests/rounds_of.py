@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from epicrec.collective.parameters import Parameters
 from epicrec.collective.shares import Announcement, Report, make_report
+from epicrec.collective.task import Parameters
 
 DELTA = 1 << 24
 PUBLISHED = b"what is published beside the name"

@@ -80,7 +80,7 @@ def test_one_set_takes_several_settings(capsys) -> None:
     [
         ("covariance-svd", ["--engine", "spark"], "--master"),
         ("covariance-svd", ["--master", "local[2]"], "--engine spark"),
-        ("covariance-svd", ["--engine", "abacus"], "local or cuda or spark"),
+        ("covariance-svd", ["--engine", "abacus"], "local or spark"),
         ("bias", ["--checkpoint", "kept"], "does not learn from sums"),
     ],
 )

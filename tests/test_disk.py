@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from epicrec.disk import locked
+from epicrec.files import locked
 from epicrec.privacy import Guarantee, Ledger
 
 WORLDS = {
@@ -19,7 +19,7 @@ WORLDS = {
 HOLDER = """
 import sys
 from pathlib import Path
-from epicrec.disk import locked
+from epicrec.files import locked
 
 with locked(Path(sys.argv[1]), wait=sys.argv[2] == "wait"):
     print("held", flush=True)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from epicrec import BudgetExceededError, Ledger
-from epicrec.client import Device
+from epicrec.client.device import Device
 from epicrec.client.main import bring
 from epicrec.client.remote import Remote
 from epicrec.client.store import LockedError

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from epicrec import threads
+from epicrec import machine
+from epicrec.machine import in_threads
 from epicrec.progress import listening, report
-from epicrec.threads import in_threads
 
 
 def test_a_listener_hears_what_runs_inside_and_nothing_after() -> None:
@@ -51,7 +51,7 @@ def test_two_threads_hear_only_their_own() -> None:
 
 def test_parts_in_threads_report_to_their_own_listener(monkeypatch) -> None:
     """Two tasks, each with its parts in worker threads that run at the same time."""
-    monkeypatch.setattr(threads, "processors", lambda: 2)
+    monkeypatch.setattr(machine, "processors", lambda: 2)
     together = threading.Barrier(4, timeout=60)
     heard: dict[str, list[tuple[str, int, int]]] = {"one": [], "two": []}
 

@@ -8,8 +8,8 @@ import pytest
 from epicrec.errors import InputError
 from epicrec.models import make_model
 from epicrec.models.bias import Bias
+from epicrec.parameters import check, check_complete
 from epicrec.perturb import make_perturber
-from epicrec.settings import check, check_complete
 
 
 class Thing:

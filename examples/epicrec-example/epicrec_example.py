@@ -9,9 +9,10 @@ from random import Random, SystemRandom
 from time import perf_counter
 from typing import Any
 
+from epicrec.arrays import AnyFloats
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
-from epicrec.models.base import Feedback, Floats, Recommender
+from epicrec.models.base import Feedback, Recommender
 from epicrec.perturb.contract import Perturber, Release, item_ids_of, refuse_levels
 from epicrec.perturb.levels import PERTURBED, Levels
 from epicrec.privacy import Guarantee
@@ -27,7 +28,7 @@ class Kindred(Recommender):
 
     feedback: Feedback = "implicit"
     needs_known_users = True
-    popularity_: Floats
+    popularity_: AnyFloats
 
     def __init__(self, *, shared: int = 2) -> None:
         self.shared = shared
@@ -39,7 +40,7 @@ class Kindred(Recommender):
             )
         self.popularity_ = ratings.item_counts / (ratings.n_users + 1)
 
-    def _scores(self, histories: Ratings) -> Floats:
+    def _scores(self, histories: Ratings) -> AnyFloats:
         assert self.histories_ is not None
         people = self.histories_.csr()
         kindred = (histories.csr() @ people.T >= self.shared).astype(float)

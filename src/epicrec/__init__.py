@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from epicrec._lazy import attach
 from epicrec._version import __version__
 
 if TYPE_CHECKING:
@@ -32,5 +32,21 @@ __all__ = [
     "model_class",
 ]
 
+_HOMES = {
+    "data": ("Catalogue", "Dataset", "Ratings", "Scale", "load_dataset"),
+    "errors": ("BudgetExceededError", "EpicrecError", "InputError", "NotFittedError"),
+    "models": ("Recommender", "load", "model_class"),
+    "privacy": ("Guarantee", "Ledger"),
+}
 
-__getattr__, __dir__ = attach(__name__, __file__)
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used, so that importing epicrec costs nothing."""
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

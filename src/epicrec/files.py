@@ -1,14 +1,18 @@
-"""Files that appear whole or not at all, and places checked before the work begins."""
+"""Files: written whole or not at all, held by one process at a time, safe after a power cut."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from filelock import SoftFileLock, Timeout, has_fcntl, lock_descriptor
 
 from epicrec.errors import InputError
 
@@ -106,3 +110,41 @@ def refused(path: Path, error: OSError) -> InputError:
     """What to say where the system does not let a file be written."""
     why = error.strerror or str(error)
     return InputError(f"cannot write {path}: {why}; make room or rights there, or choose elsewhere")
+
+
+_POLL = 0.01  # seconds between looks at a lock that another holds
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool) -> Iterator[int]:
+    """The file, made where it is missing, open for this process alone until the block ends.
+
+    Where another has it, wait for it, or raise BlockingIOError. The system lets go of the lock when
+    the process ends, however it ends. The lock is on the file itself; only a system without locks
+    on files has a second file beside it, which whoever comes next removes if its owner is gone.
+    """
+    with ExitStack() as end:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+        end.callback(os.close, handle)  # lets go of its lock too
+        if has_fcntl or sys.platform == "win32":
+            held = lock_descriptor(handle, blocking=wait, poll_interval=_POLL)
+        else:
+            beside = SoftFileLock(f"{path}.lock", mode=0o600, thread_local=False)
+            end.callback(beside.release)
+            with suppress(Timeout):
+                beside.acquire(blocking=wait, poll_interval=_POLL)
+            held = beside.is_locked
+        if not held:
+            raise BlockingIOError(f"another process holds {path}")
+        yield handle
+
+
+def sync_folder(path: Path) -> None:
+    """Have the names in a folder on the disk. Windows does so itself and opens no folders."""
+    if sys.platform == "win32":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -15,7 +15,7 @@ _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=(
 def listening(listener: Listener) -> Iterator[None]:
     """Have `listener(what, done, total)` called by everything that runs inside.
 
-    Work in other threads is heard where it was started by `epicrec.threads.in_threads`; a thread
+    Work in other threads is heard where it was started by `epicrec.machine.in_threads`; a thread
     that someone else began is someone else's work.
     """
     token = _listeners.set((*_listeners.get(), listener))

@@ -4,6 +4,9 @@ A package adds its own with one line in its pyproject.toml, as this one does:
 
     [project.entry-points."epicrec.models"]
     my-method = "my_package.my_module:MyMethod"
+
+A method of a paper can have two classes: the sound one in the group, and the paper's own version
+in the group with the suffix `.as_published`, which `as_published=True` chooses.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from epicrec.errors import InputError
 
 MODELS = "epicrec.models"
 PERTURBERS = "epicrec.perturbers"
+PROTOCOLS = "epicrec.protocols"
 OURS = "epicrec"
 
 
@@ -43,7 +47,7 @@ def entries(group: str) -> Mapping[str, tuple[Entry, ...]]:
         Entry(point.name, point.value.replace(" ", ""), point.dist.name if point.dist else "?")
         for point in entry_points(group=group)
     ]
-    if not any(entry.package == OURS for entry in found):
+    if group in (MODELS, PERTURBERS) and not any(entry.package == OURS for entry in found):
         raise InputError(
             "epicrec's own methods are not registered, because it is not installed or was "
             "installed before it had them; run pip install -e . in its folder"
@@ -73,17 +77,33 @@ def entry(group: str, name: str) -> Entry:
     return first
 
 
-def load_class(group: str, name: str, base: type) -> type[Any]:
-    """The class registered under a name, imported when asked for."""
+def published(group: str) -> str:
+    """The group of the papers' own versions."""
+    return f"{group}.as_published"
+
+
+def load_object(group: str, name: str) -> Any:
+    """What is registered under a name, imported when asked for."""
     chosen = entry(group, name)
     module, _, qualname = chosen.place.partition(":")
     try:
-        found = attrgetter(qualname)(import_module(module))
+        return attrgetter(qualname)(import_module(module))
     except Exception as error:
         raise InputError(
             f"{name!r} of the package {chosen.package} cannot be loaded from {chosen.place} "
             f"({type(error).__name__}: {error}); update or uninstall {chosen.package}"
         ) from error
+
+
+def load_class(group: str, name: str, base: type, *, as_published: bool = False) -> type[Any]:
+    """The class registered under a name, or the paper's own version of it."""
+    if as_published:
+        entry(group, name)  # a name that nobody has is the first thing to say
+        if name not in entries(published(group)):
+            has = ", ".join(entries(published(group)))
+            raise InputError(f"{name} has no version as published; those that have: {has}")
+        group = published(group)
+    chosen, found = entry(group, name), load_object(group, name)
     if not (isinstance(found, type) and issubclass(found, base)):
         raise InputError(
             f"{name!r} of the package {chosen.package} is no {base.__name__}: {chosen.place} must "
@@ -95,7 +115,7 @@ def load_class(group: str, name: str, base: type) -> type[Any]:
 def name_of(group: str, cls: type) -> str | None:
     """The name a class is registered under, or None; nothing is imported."""
     place = place_of(cls)
-    every = (entry for each in entries(group).values() for entry in each)
+    every = (e for g in (group, published(group)) for each in entries(g).values() for e in each)
     return next((entry.name for entry in every if entry.place == place), None)
 
 

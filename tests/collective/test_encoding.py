@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epicrec.collective.encoding import byte_fields, decode, encode
-from epicrec.collective.parameters import Parameters
 from epicrec.collective.refusals import Refusal
+from epicrec.collective.task import Parameters
 from epicrec.errors import InputError
 from rounds_of import parameters
 

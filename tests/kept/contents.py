@@ -15,7 +15,7 @@ import httpx
 import pyarrow as pa
 
 from epicrec import Catalogue, Ledger, load
-from epicrec.client import Device
+from epicrec.client.device import Device
 from epicrec.client.learned import category_views, title_odds
 from epicrec.client.remote import Remote, RemoteError
 from epicrec.data import Ratings

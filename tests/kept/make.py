@@ -27,8 +27,8 @@ import httpx
 import numpy as np
 
 from epicrec import Catalogue, Dataset, Guarantee, Ledger, Ratings, Scale, model_class
-from epicrec.client import Device
 from epicrec.client.choice import Choice
+from epicrec.client.device import Device
 from epicrec.client.pages.settings import export_all
 from epicrec.client.releases import Releases
 from epicrec.client.schedule import set_schedule

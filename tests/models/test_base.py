@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from epicrec.arrays import AnyFloats
 from epicrec.data import Ratings
 from epicrec.models import base
-from epicrec.models.base import Floats, Recommender
+from epicrec.models.base import Recommender
 from epicrec.models.bias import Bias
 
 
@@ -15,7 +16,7 @@ class OwnRatings(Recommender):
     def _fit(self, ratings: Ratings) -> None:
         pass
 
-    def _scores(self, histories: Ratings) -> Floats:
+    def _scores(self, histories: Ratings) -> AnyFloats:
         firsts = histories.items[histories.indptr[:-1]] / 1000
         return 1 + firsts[:, None] + np.arange(len(self.item_ids_)) / 1000
 

@@ -386,7 +386,7 @@ NAMED = [
         "self.parameters.digest,",
     ),
     Fault(
-        "collective Δ not in the hash", "collective", "collective/parameters.py",
+        "collective Δ not in the hash", "collective", "collective/task.py",
         "self.length, self.sensitivity,\n", "self.length, 0,\n",
     ),
     Fault(
@@ -434,7 +434,7 @@ NAMED = [
         "return vector if squared_norm(vector) <= bound**2 else nothing", "return vector",
     ),
     Fault(
-        "collective overflow at the most people", "collective", "collective/parameters.py",
+        "collective overflow at the most people", "collective", "collective/task.py",
         "self._reach < 2**31", "self._reach < 2**34",
     ),
     Fault(
@@ -442,7 +442,7 @@ NAMED = [
         "found.max() > most or found.min() < -most", "False",
     ),
     Fault(
-        "collective rounds that cost more than the task", "collective", "collective/parameters.py",
+        "collective rounds that cost more than the task", "collective", "collective/task.py",
         "return self.mu * sqrt(self.share) * (1 - 2**-50)", "return self.mu",
     ),
     Fault(

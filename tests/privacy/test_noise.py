@@ -145,7 +145,7 @@ def test_seed_fixes_the_noise_whatever_the_threads(draw, monkeypatch):
     size = 3 * noise._CHUNK + 5
     first = draw(size, 1000.5, seed=11)
     for threads in (1, 5):
-        monkeypatch.setattr("epicrec.threads.processors", lambda threads=threads: threads)
+        monkeypatch.setattr("epicrec.machine.processors", lambda threads=threads: threads)
         assert np.array_equal(draw(size, 1000.5, seed=11), first)
     assert not np.array_equal(draw(size, 1000.5, seed=12), first)
     assert np.array_equal(draw(noise._CHUNK, 1000.5, seed=11), first[: noise._CHUNK])

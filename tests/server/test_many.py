@@ -21,8 +21,8 @@ import pytest
 from sqlalchemy import update
 
 from epicrec.client.remote import shown_certificate
-from epicrec.disk import locked
 from epicrec.errors import InputError
+from epicrec.files import locked
 from epicrec.server import serve, service, tls
 from epicrec.server.store import people, schema
 from server.conftest import ADMIN, PATIENCE, prepare, released, running, wait_for

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event
 
 from epicrec import wire
-from epicrec.disk import locked
+from epicrec.files import locked
 from epicrec.server.store import catalogue, people, releases
 from epicrec.server.store.database import Database
 from server.conftest import Client, Running, released, running, wait_for

@@ -12,7 +12,7 @@ import pytest
 from epicrec import wire
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.data.simulate import simulate_table
-from epicrec.disk import locked
+from epicrec.files import locked
 from epicrec.perturb import D2P, Release
 from epicrec.privacy import Guarantee
 from epicrec.server import Settings

@@ -51,7 +51,7 @@ def compare(
     from epicrec.evaluate.plots import plot_comparison
     from epicrec.extras import needs
     from epicrec.files import check_folder, check_output
-    from epicrec.settings import given
+    from epicrec.parameters import given
 
     if task is not None and task not in TASKS:
         raise InputError(f"the task is one of {', '.join(TASKS)}, not {task!r}")

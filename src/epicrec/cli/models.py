@@ -18,7 +18,6 @@ from epicrec.cli.output import (
     EngineOption,
     Epsilon,
     FeedbackOption,
-    FitEngine,
     ItemsOption,
     Json,
     Master,
@@ -134,8 +133,8 @@ def methods(as_json: Json = False) -> None:
 
 def _method_row(kind: str, group: str, name: str, cls: Any) -> dict[str, str]:
     from epicrec.models import PRIVATE
+    from epicrec.parameters import taken
     from epicrec.registry import OURS, entry
-    from epicrec.settings import taken
 
     both = kind == "model" and "feedback" in taken(cls)
     package = entry(group, name).package
@@ -165,7 +164,7 @@ def fit(
     settings: Set = None,
     items: ItemsOption = None,
     scale: ScaleOption = None,
-    engine: FitEngine = "local",
+    engine: EngineOption = "local",
     master: Master = None,
     checkpoint: Checkpoint = None,
     as_json: Json = False,
@@ -178,18 +177,16 @@ def fit(
     from epicrec.files import check_output
     from epicrec.models import make_model
     from epicrec.models.checkpoint import kept_in
-    from epicrec.settings import given
+    from epicrec.parameters import given
 
     check_output(model)
-    check_engine(engine, master, among=("local", "cuda", "spark"))
+    check_engine(engine, master)
     options = given(
         epsilon=epsilon, delta=delta, unit=unit, feedback=feedback,
         as_published=as_published or None,
     )  # fmt: skip
     with progress():
         recommender = make_model(method, **options | read_settings(settings))
-        if engine == "cuda":
-            _use_card(recommender)
         _check_public(recommender, data, items, read_scale(scale), context.ensure_object(list))
         with kept_in(checkpoint, recommender) if checkpoint else nullcontext():
             rated = recommender.feedback == "explicit"
@@ -210,15 +207,6 @@ def fit(
         print_record(fitted.record)
 
     show(result, as_json, plain)
-
-
-def _use_card(model: Any) -> None:
-    from epicrec.engine.cuda import check_cuda, cuda
-
-    if not model.by_sums:
-        raise InputError(f"{model!r} does not learn from sums; leave out --engine cuda")
-    check_cuda()
-    model.engine = cuda
 
 
 def _check_public(

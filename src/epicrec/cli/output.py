@@ -63,14 +63,6 @@ Set = Annotated[
 EngineOption = Annotated[
     str, typer.Option("--engine", help="Where sums are taken: 'local', or 'spark' in a cluster.")
 ]
-FitEngine = Annotated[
-    str,
-    typer.Option(
-        "--engine",
-        help="Where sums are taken: 'local', 'cuda' with pairs of items on a graphics card, or "
-        "'spark' in a cluster.",
-    ),
-]
 Master = Annotated[
     str | None,
     typer.Option("--master", help="Spark's address: local[2], spark://host:port, sc://host:port."),

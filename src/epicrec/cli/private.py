@@ -76,9 +76,9 @@ def perturb(
     """
     from epicrec.data.source import Source
     from epicrec.files import check_output
+    from epicrec.parameters import given
     from epicrec.perturb import make_perturber, release_through
     from epicrec.privacy import Ledger
-    from epicrec.settings import given
 
     check_engine(engine, master)
     _check_whose(history, data, output, ledger, master)

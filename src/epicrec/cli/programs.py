@@ -89,7 +89,7 @@ def client(
 ) -> None:
     """Your history, how private to be, and recommendations: pages on this machine alone."""
     needs("client", "fastapi", "jinja2", "httpx", "rapidfuzz", "platformdirs")
-    from epicrec.client import run_client
+    from epicrec.client.main import run_client
 
     if install:
         from epicrec.client.desktop import install as into_desktop

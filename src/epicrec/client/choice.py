@@ -9,6 +9,7 @@ from typing import Any
 from epicrec import registry
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
+from epicrec.parameters import taken
 from epicrec.perturb import (
     MEpicRec,
     Perturber,
@@ -18,7 +19,6 @@ from epicrec.perturb import (
     perturber_class,
 )
 from epicrec.perturb.levels import ALL, NO, PERTURBED, Level
-from epicrec.settings import taken
 
 EPICREC, D2P_NAME = "epicrec", "d2p"
 STRENGTHS: dict[str, tuple[str, float | None]] = {

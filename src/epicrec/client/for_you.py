@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from epicrec import wire
+from epicrec.arrays import Floats, Integers
 from epicrec.client.account import Accounts
 from epicrec.client.finished import Common, Finished
 from epicrec.client.history import History
 from epicrec.client.published import Published
 from epicrec.client.ranking import (
     HIGH,
-    Floats,
-    Integers,
     Row,
     best,
     blended_scores,

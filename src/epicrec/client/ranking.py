@@ -16,11 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from epicrec.arrays import Floats, Integers
 from epicrec.data import Catalogue, find
 from epicrec.models import Recommender
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _GOOD = 4.0  # stars for a film that was watched and not rated
 LOW = 3.0

@@ -8,16 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from epicrec.client.ranking import (
-    Card,
-    Floats,
-    Integers,
-    Row,
-    best,
-    parts_in_score,
-    popularity_of,
-    reasons,
-)
+from epicrec.arrays import Floats, Integers
+from epicrec.client.ranking import Card, Row, best, parts_in_score, popularity_of, reasons
 from epicrec.data import Catalogue
 from epicrec.models import Recommender
 

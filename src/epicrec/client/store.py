@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from epicrec.client.vault import DamagedError, Vault, WrongPassphraseError, write_private
-from epicrec.disk import locked
 from epicrec.errors import EpicrecError, InputError
+from epicrec.files import locked
 
 PLAIN, SEALED = "history.sqlite", "history.sealed"
 

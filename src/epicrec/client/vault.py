@@ -14,8 +14,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from epicrec.disk import sync_folder
 from epicrec.errors import EpicrecError, InputError
+from epicrec.files import sync_folder
 
 _HEADER = b"epicrec sealed store 1\n"
 _SALT, _NONCE = 16, 12

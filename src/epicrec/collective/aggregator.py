@@ -13,15 +13,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from epicrec.arrays import Integers
 from epicrec.collective import sums
 from epicrec.collective.encoding import decode
 from epicrec.collective.keys import SignedKey, new_round_key, opener, public_part, verifying_key
-from epicrec.collective.parameters import Parameters, Role
 from epicrec.collective.plausible import implausible
 from epicrec.collective.refusals import Refusal
 from epicrec.collective.results import Result, Taught
 from epicrec.collective.rounds import Book, Round, State, Store
-from epicrec.collective.shares import Integers, Words, open_share
+from epicrec.collective.shares import Words, open_share
+from epicrec.collective.task import Parameters, Role
 
 Noise = Callable[[Parameters], Integers]
 

@@ -9,10 +9,11 @@ from typing import Protocol, Self
 
 import numpy as np
 
+from epicrec.arrays import Integers
 from epicrec.collective.keys import fingerprint
-from epicrec.collective.parameters import Parameters
 from epicrec.collective.refusals import Refusal
-from epicrec.collective.shares import Announcement, Cut, Integers
+from epicrec.collective.shares import Announcement, Cut
+from epicrec.collective.task import Parameters
 from epicrec.errors import InputError
 from epicrec.privacy import Guarantee
 

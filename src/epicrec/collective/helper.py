@@ -9,8 +9,8 @@ from epicrec.collective import sums
 from epicrec.collective.aggregator import Aggregator, expect, finished, found_in, named
 from epicrec.collective.encoding import byte_fields, encode
 from epicrec.collective.keys import SignedKey, sign, verify
-from epicrec.collective.parameters import Parameters
 from epicrec.collective.refusals import Refusal
+from epicrec.collective.task import Parameters
 
 
 class Helper(Aggregator):

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.hpke import (
 )
 
 from epicrec.collective.encoding import VERSION, encode
-from epicrec.collective.parameters import Parameters, Role
 from epicrec.collective.refusals import Refusal
+from epicrec.collective.task import Parameters, Role
 
 SUITE = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 """Post-quantum and classical: what is sealed today is not opened by the computers to come."""

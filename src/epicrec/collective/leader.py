@@ -10,11 +10,11 @@ from epicrec.collective import sums
 from epicrec.collective.aggregator import Aggregator, expect, finished, found_in, result_of
 from epicrec.collective.encoding import byte_fields, encode
 from epicrec.collective.keys import SignedKey, sign, verify
-from epicrec.collective.parameters import Parameters
 from epicrec.collective.refusals import Refusal
 from epicrec.collective.results import Result
 from epicrec.collective.rounds import Round
 from epicrec.collective.shares import Report, sealed_sizes
+from epicrec.collective.task import Parameters
 
 
 class HelperLink(Protocol):

@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy.typing as npt
 
-from epicrec.collective.parameters import Parameters
+from epicrec.arrays import Integers
 from epicrec.collective.results import Taught
-from epicrec.collective.shares import Integers
 from epicrec.collective.simulation import released
+from epicrec.collective.task import Parameters
 from epicrec.collective.training import Task, resumed, train
 from epicrec.data import Catalogue, Ratings
 from epicrec.models.base import Feedback

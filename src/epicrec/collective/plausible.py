@@ -12,8 +12,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from epicrec.collective.parameters import Parameters
-from epicrec.collective.shares import Integers
+from epicrec.arrays import Integers
+from epicrec.collective.task import Parameters
 
 _ALARM = 1e-9
 DIAGONAL, BELOW = 5, 7

@@ -8,13 +8,13 @@ from typing import Self
 
 import numpy as np
 
+from epicrec.arrays import Integers
 from epicrec.collective.encoding import byte_fields, decode, encode
 from epicrec.collective.keys import verify
-from epicrec.collective.parameters import Parameters
 from epicrec.collective.plausible import implausible
 from epicrec.collective.refusals import Refusal
-from epicrec.collective.shares import Integers
 from epicrec.collective.sums import result_message
+from epicrec.collective.task import Parameters
 
 
 @dataclass(frozen=True, eq=False)

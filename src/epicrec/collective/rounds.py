@@ -11,9 +11,9 @@ from typing import Any, Literal, Protocol, Self
 
 from epicrec.collective.encoding import decode, encode
 from epicrec.collective.keys import SignedKey
-from epicrec.collective.parameters import Parameters, Role
 from epicrec.collective.refusals import Refusal
 from epicrec.collective.shares import ID, Announcement, Report
+from epicrec.collective.task import Parameters, Role
 
 State = Literal["opening", "open", "frozen", "collected", "finished", "aborted"]
 """In this order. From "frozen" on the reports are burnt; "collected" is with a noisy share."""

@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.hpke import MLKEM768X25519PrivateKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from epicrec.arrays import Integers
 from epicrec.collective.encoding import VERSION, byte_fields, encode
 from epicrec.collective.keys import SEALING, SignedKey, fingerprint, seal, unseal
-from epicrec.collective.parameters import Parameters, Role
 from epicrec.collective.refusals import Refusal
+from epicrec.collective.task import Parameters, Role
 
-Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.unsignedinteger[Any]]
 
 ID, SEED = 16, 32

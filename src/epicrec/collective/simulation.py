@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from epicrec.arrays import Integers
 from epicrec.collective import sums
 from epicrec.collective.aggregator import Noise
 from epicrec.collective.helper import Helper
 from epicrec.collective.keys import new_signing_key, verifying_key
 from epicrec.collective.leader import Leader
-from epicrec.collective.parameters import Parameters, Role
 from epicrec.collective.results import Result
 from epicrec.collective.rounds import MemoryStore
-from epicrec.collective.shares import Integers, Report, as_words, make_report
+from epicrec.collective.shares import Report, as_words, make_report
+from epicrec.collective.task import Parameters, Role
 from epicrec.seeds import derived
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Integers
 from epicrec.collective.encoding import Field, decode, encode
 from epicrec.collective.refusals import Refusal
-from epicrec.collective.shares import Integers
 from epicrec.data import Ratings, find
 from epicrec.models.covariance.basis import Basis
 from epicrec.models.covariance.statistics import STEPS, ItemEffects

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from epicrec.arrays import Integers
 from epicrec.collective.encoding import VERSION, encode
-from epicrec.collective.parameters import Parameters, Role
 from epicrec.collective.refusals import Refusal
-from epicrec.collective.shares import Integers, Words, as_words
+from epicrec.collective.shares import Words, as_words
+from epicrec.collective.task import Parameters, Role
 from epicrec.privacy.noise import integer_gaussian
 
 

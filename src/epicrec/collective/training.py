@@ -16,10 +16,9 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 import numpy.typing as npt
 
-from epicrec.collective.parameters import ASSUMES, Parameters
+from epicrec.arrays import Integers
 from epicrec.collective.refusals import Refusal
 from epicrec.collective.results import Taught
-from epicrec.collective.shares import Integers
 from epicrec.collective.statistics import (
     Statistic,
     basis_of,
@@ -29,6 +28,7 @@ from epicrec.collective.statistics import (
     sensitivity_of,
     statistic_of,
 )
+from epicrec.collective.task import ASSUMES, Parameters
 from epicrec.data import Catalogue, Ratings
 from epicrec.engine import Engine
 from epicrec.engine.local import local

@@ -10,10 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from epicrec.arrays import Array
 from epicrec.data.scale import KNOWN_SCALES, Scale
 from epicrec.errors import InputError
-
-Array = npt.NDArray[Any]
 
 NAMES = ("user_id", "item_id", "rating", "timestamp", "probe")
 """The columns that a table of ratings may have."""

@@ -10,9 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from epicrec.arrays import Array
 from epicrec.data.columns import ids_of
-
-Array = npt.NDArray[Any]
 
 
 def find(

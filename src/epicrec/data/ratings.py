@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from epicrec.arrays import Array
 from epicrec.data.columns import (
     BadRow,
     check_names,
@@ -29,8 +30,6 @@ from epicrec.data.columns import (
 from epicrec.data.ids import encode, find
 from epicrec.data.scale import Scale
 from epicrec.errors import InputError
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

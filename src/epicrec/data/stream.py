@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from epicrec.arrays import Array, Integers
 from epicrec.data.columns import (
     BadRow,
     check_rated,
@@ -39,9 +40,7 @@ from epicrec.errors import InputError
 from epicrec.files import refused
 from epicrec.progress import report
 
-Array = npt.NDArray[Any]
 Codes = npt.NDArray[np.int32]
-Integers = npt.NDArray[np.int64]
 
 _AT_ONCE = 1 << 19
 ROWS = 1 << 21

@@ -10,11 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from epicrec.arrays import Array, Integers
 from epicrec.errors import InputError
 
-Array = npt.NDArray[Any]
 Codes = npt.NDArray[np.int32]
-Integers = npt.NDArray[np.int64]
 
 MOST = (1 << 31) - 2
 """Positions are int32, so no vocabulary is longer."""

@@ -14,11 +14,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Integers
 from epicrec.data import Ratings, Scale
-from epicrec.machine import processors
-from epicrec.threads import in_threads
+from epicrec.machine import in_threads, processors
 
-Integers = npt.NDArray[np.int64]
 FEW = 1 << 16
 """So few ratings are not worth a second thread."""
 Once = Callable[[Callable[[], Integers]], Integers]

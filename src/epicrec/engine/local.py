@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from epicrec.arrays import Integers
 from epicrec.data import Ratings
-from epicrec.engine import Integers, RemoteRatings, Statistic, merge
+from epicrec.engine import RemoteRatings, Statistic, merge
 from epicrec.errors import InputError
 from epicrec.progress import report
 

@@ -14,9 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from epicrec.arrays import Integers
 from epicrec.data import Ratings, Scale
 from epicrec.data.ids import find
-from epicrec.engine import Integers, Statistic, merge
+from epicrec.engine import Statistic, merge
 from epicrec.errors import InputError
 
 ROWS_AT_ONCE = 1 << 18

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Integers
 from epicrec.data import Ratings, Scale
 from epicrec.data.public import item_list
-from epicrec.engine import Integers, RemoteRatings, Statistic
+from epicrec.engine import RemoteRatings, Statistic
 from epicrec.engine.people import SLICE, merged, partial_sum, people_of
 from epicrec.errors import InputError
 from epicrec.extras import needs

@@ -1,21 +1,14 @@
 """How good it is: metrics, protocols, audits."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from epicrec._lazy import attach
-
-if TYPE_CHECKING:
-    from epicrec.evaluate.audits.methods import audit
-    from epicrec.evaluate.metrics import list_metrics, rating_metrics
-    from epicrec.evaluate.protocols import (
-        Evaluation,
-        evaluate_model,
-        evaluate_rating,
-        evaluate_topn,
-    )
-    from epicrec.evaluate.run import evaluate
+from epicrec.evaluate.audits.methods import audit
+from epicrec.evaluate.metrics import list_metrics, rating_metrics
+from epicrec.evaluate.protocols import (
+    Evaluation,
+    evaluate_model,
+    evaluate_rating,
+    evaluate_topn,
+)
+from epicrec.evaluate.run import evaluate
 
 __all__ = [
     "Evaluation",
@@ -27,5 +20,3 @@ __all__ = [
     "list_metrics",
     "rating_metrics",
 ]
-
-__getattr__, __dir__ = attach(__name__, __file__)

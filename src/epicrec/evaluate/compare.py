@@ -20,9 +20,9 @@ from epicrec.evaluate.protocols import evaluate_rating, evaluate_topn
 from epicrec.evaluate.release_lists import lists_of_releases
 from epicrec.files import made_once, slug
 from epicrec.models import make_model, model_class
+from epicrec.parameters import taken
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
-from epicrec.settings import taken
 
 EPSILONS, QUICK_EPSILONS = (0.3, 1.0, 3.0), (1.0, 3.0)
 SEEDS, QUICK_SEEDS = 4, 2

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from epicrec import registry
 from epicrec.errors import InputError
 from epicrec.models import model_class
-from epicrec.settings import taken
+from epicrec.parameters import taken
 
 Task = Literal["ratings", "lists"]
 TASKS: tuple[Task, ...] = ("ratings", "lists")

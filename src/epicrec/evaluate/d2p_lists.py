@@ -14,8 +14,8 @@ from epicrec.evaluate.metrics import list_metrics
 from epicrec.evaluate.protocols import Evaluation
 from epicrec.models import Recommender, make_model, model_class
 from epicrec.models.alterego.model import AlterEgoModel
+from epicrec.parameters import given, taken
 from epicrec.progress import report
-from epicrec.settings import given, taken
 
 SIZES = (1, 5, 10, 20)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from epicrec.arrays import AnyFloats
 from epicrec.data import Ratings
 from epicrec.errors import InputError
 from epicrec.extras import needs
 
-Floats = npt.NDArray[np.floating[Any]]
 Filter = Literal["als", "svd"]
 """`implicit`'s alternating least squares, or this package's own `svd` for histories."""
 
@@ -27,7 +26,7 @@ def check_filter(model: Filter) -> None:
         needs("papers", "implicit", "threadpoolctl")
 
 
-def completed(histories: Ratings, model: Filter) -> Floats:
+def completed(histories: Ratings, model: Filter) -> AnyFloats:
     """The predicted matrix, one row a user, one column an item."""
     if model == "als":
         fitted = als(histories)
@@ -52,7 +51,7 @@ def als(histories: Ratings) -> Any:
     return fitted
 
 
-def folded_in(fitted: Any, histories: Ratings, part: slice) -> Floats:
+def folded_in(fitted: Any, histories: Ratings, part: slice) -> AnyFloats:
     """Scores for people the model has not seen, from a history in the call."""
     from threadpoolctl import threadpool_limits
 

@@ -14,8 +14,8 @@ from epicrec.errors import InputError
 from epicrec.evaluate.metrics import rating_metrics
 from epicrec.evaluate.protocols import Evaluation, check_predicts
 from epicrec.models import Recommender, make_model
+from epicrec.parameters import given
 from epicrec.progress import report
-from epicrec.settings import given
 
 ALGORITHMS = ("pcc", "cos", "avg")
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from epicrec.arrays import AnyFloats, Positions
 from epicrec.errors import InputError
 
-Floats = npt.NDArray[np.floating]
-Integers = npt.NDArray[np.integer]
 
-
-def rating_metrics(predicted: Floats, actual: Floats) -> dict[str, float]:
+def rating_metrics(predicted: AnyFloats, actual: AnyFloats) -> dict[str, float]:
     """Errors over all held-out ratings, with `e = predicted - actual`.
 
     `MSE = mean(e²)`, `RMSE = √MSE`, `MAE = mean |e|`. A missing prediction is
@@ -36,7 +33,7 @@ def rating_metrics(predicted: Floats, actual: Floats) -> dict[str, float]:
 
 
 def list_metrics(
-    users: Integers, items: Integers, ranks: Integers, relevant: Integers,
+    users: Positions, items: Positions, ranks: Positions, relevant: Positions,
     n: int, n_items: int,
 ) -> dict[str, float]:  # fmt: skip
     """Quality of lists of at most `n` items, as means over the users who have a relevant item.

@@ -23,9 +23,9 @@ from epicrec.errors import InputError
 from epicrec.evaluate.metrics import list_metrics, rating_metrics
 from epicrec.machine import peak_memory
 from epicrec.models import Recommender, make_model, model_class
+from epicrec.parameters import given, taken
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
-from epicrec.settings import given, taken
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from epicrec.arrays import AnyFloats
 from epicrec.data import Dataset, Ratings, split_per_user
 from epicrec.evaluate.filters import als, binary, check_filter, folded_in
 from epicrec.evaluate.metrics import list_metrics
@@ -21,12 +21,10 @@ from epicrec.evaluate.releases import (
     release_all,
 )
 from epicrec.models.factors import SVD
+from epicrec.parameters import given
 from epicrec.perturb.contract import Perturber
 from epicrec.perturb.epicrec.prior import default_prior
 from epicrec.privacy import Guarantee
-from epicrec.settings import given
-
-Floats = npt.NDArray[np.floating[Any]]
 
 
 def topn_cost(
@@ -56,7 +54,7 @@ def topn_cost(
     train, test = split_per_user(setting.people, 0.2, seed=seed)
     [(released, promise)] = release_all(setting, [perturber], train, seed)
     trusted, wary = als(setting.others), als(released)
-    scores: dict[str, Callable[[slice], Floats]] = {
+    scores: dict[str, Callable[[slice], AnyFloats]] = {
         "popularity": lambda part: np.tile(
             setting.others.item_counts.astype(float), (part.stop - part.start, 1)
         ),
@@ -82,7 +80,7 @@ def topn_cost(
 
 
 def judged(
-    train: Ratings, test: Ratings, score: Callable[[slice], Floats], n: int
+    train: Ratings, test: Ratings, score: Callable[[slice], AnyFloats], n: int
 ) -> dict[str, float]:
     best = []
     for start in range(0, train.n_users, 500):
@@ -118,7 +116,7 @@ def lists_of_releases(
     [(released, promise)] = release_all(setting, [perturber], histories, seed)
     server = SVD(feedback="implicit").fit(released, catalogue)
 
-    def score(part: slice) -> Floats:
+    def score(part: slice) -> AnyFloats:
         rows = np.arange(part.start, part.stop)
         return server._scores(released.users_at(rows))
 

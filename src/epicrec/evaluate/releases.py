@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import AnyFloats
 from epicrec.data import Catalogue, Dataset, Ratings, Scale
 from epicrec.errors import InputError
 from epicrec.evaluate.filters import Filter, binary, check_filter, completed
 from epicrec.evaluate.protocols import Evaluation
+from epicrec.parameters import given, taken
 from epicrec.perturb import LEVELS, MEpicRec, Prior, SEpicRec, parse_levels
 from epicrec.perturb.contract import Perturber, Release
 from epicrec.perturb.epicrec.mechanism import Calibration
@@ -28,9 +30,6 @@ from epicrec.perturb.registry import make_perturber, perturber_class
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
 from epicrec.seeds import derived
-from epicrec.settings import given, taken
-
-Floats = npt.NDArray[np.floating[Any]]
 
 EPICREC: dict[str, type[SEpicRec] | type[MEpicRec]] = {"s-epicrec": SEpicRec, "m-epicrec": MEpicRec}
 """The two mechanisms by the names of their methods."""
@@ -164,7 +163,7 @@ class Fold:
         return np.asarray(binary(self.setting.people).toarray() > 0)
 
     @cached_property
-    def error(self) -> Floats:
+    def error(self) -> AnyFloats:
         """|Rec_r - GT|."""
         return np.abs(completed(self.train, self.model) - self.truth)
 
@@ -243,7 +242,7 @@ def _without_fold(people: Ratings, fold: int, seed: int) -> Ratings:
 
 
 def _loss_by_level(
-    setting: Experiment, perturber: Perturber, seed: int, perturbed: Floats, raw: Floats
+    setting: Experiment, perturber: Perturber, seed: int, perturbed: AnyFloats, raw: AnyFloats
 ) -> dict[str, float]:
     """The loss over the items that have a category of the level, for each person's own levels."""
     sums = {level: np.zeros(2) for level in (NO, PERTURBED)}
@@ -339,7 +338,7 @@ def _costliest(promises: list[Guarantee]) -> Guarantee:
     return replace(max(kept, key=lambda promise: promise.epsilon), reproducible=True)
 
 
-def _ratio(perturbed: Floats, raw: Floats) -> float:
+def _ratio(perturbed: AnyFloats, raw: AnyFloats) -> float:
     return float(perturbed.sum(dtype=np.float64) / raw.sum(dtype=np.float64))
 
 

@@ -11,8 +11,8 @@ from epicrec.data import Dataset, Ratings
 from epicrec.errors import InputError
 from epicrec.evaluate.protocols import Evaluation, evaluate_model
 from epicrec.models import Recommender
+from epicrec.parameters import check, given, taken
 from epicrec.perturb.contract import Perturber
-from epicrec.settings import check, given, taken
 
 _OF_RELEASES = {
     "aggregates": "releases:aggregates",

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Ratings, find
 from epicrec.errors import InputError
 from epicrec.models import model_class
-from epicrec.models.base import Floats, Positions, Recommender
+from epicrec.models.base import Recommender
 from epicrec.models.neighbours.users import Avg, Cos, Pcc
 from epicrec.models.yang import PublishedCos, PublishedPcc
 from epicrec.perturb.dpi.hiding import HidingDPI
@@ -182,10 +183,10 @@ class _AfterDPI(Recommender):
             "perturb dpi, keep what comes out, and ask with that"
         )
 
-    def _scores(self, histories: Ratings) -> Floats:
+    def _scores(self, histories: Ratings) -> AnyFloats:
         return self.inner._scores(histories)
 
-    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
+    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
         return self.inner._predict(histories, rows, items)
 
     def _restore(self, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:

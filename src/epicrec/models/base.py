@@ -14,19 +14,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from epicrec import registry
+from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Catalogue, Ratings, Scale, find
 from epicrec.data.public import over_public, refusal
 from epicrec.engine import Engine, Once, RemoteRatings, drawn
 from epicrec.engine.local import where_they_are
 from epicrec.errors import InputError, NotFittedError
 from epicrec.models import saving
+from epicrec.parameters import check, taken
 from epicrec.privacy import Guarantee
 from epicrec.privacy.guarantee import Status, Unit
 from epicrec.progress import report
-from epicrec.settings import check, taken
 
-Floats = npt.NDArray[np.floating[Any]]
-Positions = npt.NDArray[np.integer[Any]]
 Feedback = Literal["explicit", "implicit"]
 
 _SCORES_AT_ONCE = 1 << 24
@@ -76,10 +75,10 @@ class Recommender(ABC):
         self._fit(ratings)
 
     @abstractmethod
-    def _scores(self, histories: Ratings) -> Floats:
+    def _scores(self, histories: Ratings) -> AnyFloats:
         """One row a history, one column an item; histories are over `item_ids_`."""
 
-    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
+    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
         """The scores of some (history, item) pairs, `rows` in ascending order."""
         out = np.empty(len(rows))
         for block, start, stop in self._blocks(histories):
@@ -218,7 +217,7 @@ class Recommender(ABC):
             }
             yield pa.table(columns)
 
-    def scores(self, histories: Any) -> Floats:
+    def scores(self, histories: Any) -> AnyFloats:
         """The score of every item, in the order of `item_ids_`, one row a history: for a few of
         them, and for who orders the items otherwise than `recommend`."""
         return self._on_scale(self._scores(self._histories_of(histories)))
@@ -330,7 +329,7 @@ class Recommender(ABC):
         n: int,
         exclude_seen: bool,
         excluded: npt.NDArray[np.bool_],
-    ) -> tuple[Positions, Positions, Floats, Positions]:
+    ) -> tuple[Positions, Positions, AnyFloats, Positions]:
         """The rows, items, scores and ranks of the best items of a block of histories."""
         scores = np.array(self._scores(block), copy=True)
         scores[:, excluded] = -np.inf
@@ -348,7 +347,7 @@ class Recommender(ABC):
         rows, rank = np.nonzero(np.isfinite(value))
         return rows, best[rows, rank], value[rows, rank], rank + 1
 
-    def _on_scale(self, scores: Floats) -> Floats:
+    def _on_scale(self, scores: AnyFloats) -> AnyFloats:
         if self.feedback == "explicit" and self.scale_:
             return np.clip(scores, self.scale_.low, self.scale_.high)
         return scores

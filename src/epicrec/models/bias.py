@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Ratings
 from epicrec.errors import InputError
-from epicrec.models.base import Feedback, Floats, Positions, Recommender
+from epicrec.models.base import Feedback, Recommender
 from epicrec.privacy import Guarantee
 
 
@@ -24,20 +25,20 @@ class Bias(Recommender):
         self.damping = damping
 
     mean_: float
-    item_bias_: Floats
+    item_bias_: AnyFloats
 
     def _fit(self, ratings: Ratings) -> None:
         if self.damping < 0:
             raise InputError(f"damping must be 0 or more, got {self.damping}")
         self.mean_, self.item_bias_ = item_means(ratings, self.damping)
 
-    def _scores(self, histories: Ratings) -> Floats:
+    def _scores(self, histories: Ratings) -> AnyFloats:
         return (self.mean_ + self._user_bias(histories))[:, None] + self.item_bias_
 
-    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
+    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
         return self.mean_ + self._user_bias(histories)[rows] + self.item_bias_[items]
 
-    def _user_bias(self, histories: Ratings) -> Floats:
+    def _user_bias(self, histories: Ratings) -> AnyFloats:
         return user_means(histories, self.mean_ + self.item_bias_, self.damping)
 
 
@@ -66,7 +67,7 @@ class Popularity(Recommender):
         self.unit = unit
         self.seed = seed
 
-    counts_: Floats
+    counts_: AnyFloats
     guarantee_: dict[str, Any] | None = None
 
     @property
@@ -93,18 +94,18 @@ class Popularity(Recommender):
         self.counts_ = only_counts(ratings, budget, self.engine, look).counts
         self.guarantee_, self.released_ = budget.guarantee().to_dict(), budget.spent
 
-    def _scores(self, histories: Ratings) -> Floats:
+    def _scores(self, histories: Ratings) -> AnyFloats:
         return np.broadcast_to(self.counts_, (histories.n_users, len(self.counts_)))
 
 
-def item_means(ratings: Ratings, damping: float) -> tuple[float, Floats]:
+def item_means(ratings: Ratings, damping: float) -> tuple[float, AnyFloats]:
     """The global mean, and each item's damped mean above it (0 for an item nobody rated)."""
     mean = float(ratings.values.mean(dtype=np.float64))
     sums = np.bincount(ratings.items, ratings.values - mean, minlength=ratings.n_items)
     return mean, sums / np.maximum(ratings.item_counts + damping, 1e-12)
 
 
-def user_means(histories: Ratings, offsets: Floats, damping: float) -> Floats:
+def user_means(histories: Ratings, offsets: AnyFloats, damping: float) -> AnyFloats:
     """Each history's damped mean above the item offsets (0 for an empty history)."""
     residuals = histories.values - offsets[histories.items]
     sums = np.bincount(histories.users, residuals, minlength=histories.n_users)

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
-from epicrec.engine import Engine, Integers, Statistic
+from epicrec.arrays import Integers
+from epicrec.engine import Engine, Statistic
 from epicrec.errors import InputError
 from epicrec.files import check_folder, write_whole
 from epicrec.models.base import Recommender

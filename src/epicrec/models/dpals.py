@@ -15,10 +15,10 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from epicrec.arrays import AnyFloats, Integers
 from epicrec.data import Catalogue, Ratings
-from epicrec.engine import Engine, Integers
+from epicrec.engine import Engine
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback
 from epicrec.models.covariance.budget import Budget, check_budget
@@ -30,8 +30,6 @@ from epicrec.models.factors import POPULARITY, AtHome, ReleasedFactors, rating_s
 from epicrec.models.features import item_features
 from epicrec.models.private_bias import SPREAD
 from epicrec.progress import report
-
-Floats = npt.NDArray[np.floating[Any]]
 
 PERSON_BITS, WEIGHT_BITS, LEVEL_BITS = 10, 12, 14
 """A person's factors are at most 2¹⁰ long, their items' weights 2¹²; levels are at most 2¹⁴."""
@@ -117,7 +115,7 @@ class ItemNormals:
             report("summing over people", start + block.n_users, part.n_users)
         return out.reshape(-1)
 
-    def equations(self, raw: Integers, n_items: int) -> tuple[Floats, Floats, Floats]:
+    def equations(self, raw: Integers, n_items: int) -> tuple[AnyFloats, AnyFloats, AnyFloats]:
         """Items' matrices and right sides, and the matrix of all alike, in units."""
         rows, columns = np.tril_indices(self.k)
         found = raw.reshape(n_items + self.together, -1) / self.one
@@ -180,7 +178,7 @@ class DPALS(ReleasedFactors):
         vars(self).update(state)
         self.released_, self.guarantee_ = budget.spent, budget.guarantee().to_dict()
 
-    def _people(self, histories: Ratings) -> tuple[Floats, Floats]:
+    def _people(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
         if self.feedback == "explicit":
             return self.at_home.people(histories)
         ones = np.ones(len(histories))
@@ -201,12 +199,12 @@ def _release_ratings(
     spread = replace(SPREAD, taste=0.0, unsure=look.unsure)
     own = spread.columns(np.zeros((ratings.n_items, 0)))
 
-    def state(factors: Floats) -> dict[str, Any]:
+    def state(factors: AnyFloats) -> dict[str, Any]:
         columns = np.hstack([own, factors / sqrt(k)])
         return rating_state(found, columns, spread.noise - EXPLAINED, scale)
 
     def people(model: AtHome) -> Any:
-        def solved(part: Ratings) -> tuple[Floats, Floats]:
+        def solved(part: Ratings) -> tuple[AnyFloats, AnyFloats]:
             _, p = model.people(part)
             _, residuals = model.expected(part)
             residuals = residuals - model.factors[part.items, 0] * p[part.users, 0]
@@ -235,16 +233,16 @@ def _release_histories(
     users = max(look.people, 1.0)
     each = users / max(look.total, users)
 
-    def at_home(factors: Floats) -> tuple[Floats, Floats]:
+    def at_home(factors: AnyFloats) -> tuple[AnyFloats, AnyFloats]:
         """Factors turned so that people are solved for with a ridge of one, and the turn."""
         alike = UNSEEN * factors.T @ factors + np.eye(k) * 1e-3
         turn = np.linalg.inv(np.linalg.cholesky(alike)).T
         return factors @ turn, turn
 
-    def people(factors: Floats) -> Any:
+    def people(factors: AnyFloats) -> Any:
         turned, turn = at_home(factors)
 
-        def solved(part: Ratings) -> tuple[Floats, Floats]:
+        def solved(part: Ratings) -> tuple[AnyFloats, AnyFloats]:
             ones = np.ones(len(part))
             found = solve_users(part, ones, turned, 1.0) @ turn.T
             lengths = np.linalg.norm(found, axis=1, keepdims=True)
@@ -272,7 +270,7 @@ def _release_histories(
     }
 
 
-def adaptive_levels(counts: Floats, noise: Floats) -> Integers:
+def adaptive_levels(counts: AnyFloats, noise: AnyFloats) -> Integers:
     """count^-RARE of each item, as whole numbers from 1 to 2¹⁴; counts in noise are like it."""
     wish = (np.maximum(counts, 0) + noise + 1.0) ** -RARE
     levels = np.maximum(np.rint((1 << LEVEL_BITS) * wish / wish.max()), 1)
@@ -287,7 +285,7 @@ def user_weights(part: Ratings, levels: Integers) -> Integers:
     return np.asarray((own << WEIGHT_BITS) // np.repeat(np.maximum(lengths, 1), part.user_counts))
 
 
-def clipped_rows(rows: Floats, bits: int) -> Integers:
+def clipped_rows(rows: AnyFloats, bits: int) -> Integers:
     """Rows in steps of 2⁻ᵇⁱᵗˢ, toward zero; those longer than one are brought to length one."""
     finite = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
     steps = np.trunc(np.clip(finite, -(2.0**10), 2.0**10) * (1 << bits)).astype(np.int64)
@@ -296,8 +294,8 @@ def clipped_rows(rows: Floats, bits: int) -> Integers:
 
 
 def solved_items(
-    matrices: Floats, right: Floats, sampled: float, noise: float, expected: float
-) -> Floats:
+    matrices: AnyFloats, right: AnyFloats, sampled: float, noise: float, expected: float
+) -> AnyFloats:
     """The posterior mean of v ~ Normal(0, expected·I) from right = A v + e, for each item.
 
     e has the variance sampled·A, as few ratings have, and `noise` beside it. Eigenvalues of A that
@@ -310,6 +308,6 @@ def solved_items(
     return np.asarray(np.einsum("iab,ib->ia", vectors, turned))
 
 
-def _start(n_items: int, k: int) -> Floats:
+def _start(n_items: int, k: int) -> AnyFloats:
     """Directions to begin with: the same for everyone, drawn without looking at any data."""
     return np.random.default_rng(0).standard_normal((n_items, k))

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from epicrec.arrays import Floats
 
 WITHIN = 0.9
 """The variance of one rating about its item's mean, before anything is known of it."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from epicrec.arrays import Floats
 from epicrec.data import Ratings
 from epicrec.models.estimates import ItemEstimates, ItemSums, item_estimates
 from epicrec.models.factors import AtHome, in_stars, pair_products, rating_state
@@ -20,8 +20,6 @@ from epicrec.models.spectrum import (
     ridge_of,
 )
 from epicrec.models.taste import Spread, taste_columns, unclamped
-
-Floats = npt.NDArray[np.float64]
 
 HELD_OUT, MOST_JUDGES = 0.1, 5000
 """The part of the ratings that weights are judged on, and of how many users at most."""

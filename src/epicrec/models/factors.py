@@ -10,9 +10,11 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
-from epicrec.models.base import Feedback, Floats, Positions, Recommender
+from epicrec.machine import in_threads
+from epicrec.models.base import Feedback, Recommender
 from epicrec.models.cholesky import solve
 from epicrec.models.estimates import ItemEstimates
 from epicrec.models.features import item_features
@@ -25,7 +27,6 @@ from epicrec.models.spectrum import (
 )
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
-from epicrec.threads import in_threads
 
 ITEMS_TO_CHANGE = 3.0
 """How many rated items it takes to move where a user's items usually lie."""
@@ -46,15 +47,15 @@ class AtHome:
     With `centring`, u is the mean of the person's residuals instead, as of so many more at 0.
     """
 
-    offsets: Floats
-    factors: Floats
+    offsets: AnyFloats
+    factors: AnyFloats
     ridge: float
-    doubt: Floats | None = None
-    variance: Floats | None = None
+    doubt: AnyFloats | None = None
+    variance: AnyFloats | None = None
     usual: float = 0.0
     centring: float | None = None
 
-    def expected(self, histories: Ratings) -> tuple[Floats, Floats]:
+    def expected(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
         """u of each person, and the residuals of their ratings."""
         items, users, n = histories.items, histories.users, histories.n_users
         residuals = np.asarray(histories.values - self.offsets[items], np.float64)
@@ -66,7 +67,7 @@ class AtHome:
         lie = np.bincount(users, above, n) / (histories.user_counts + more)
         return lie, residuals - self.doubt[items] * lie[users]
 
-    def people(self, histories: Ratings) -> tuple[Floats, Floats]:
+    def people(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
         """u and p of each person."""
         lie, residuals = self.expected(histories)
         if self.variance is None:
@@ -75,7 +76,7 @@ class AtHome:
         factors = (self.factors * sure[:, None]).astype(self.factors.dtype)
         return lie, solve_users(histories, residuals * sure[histories.items], factors, self.ridge)
 
-    def predictions(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
+    def predictions(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
         """r̂ of some (history, item) pairs."""
         lie, people = self.people(histories)
         level = self.offsets[items] + inner_products(people, self.factors, rows, items)
@@ -89,12 +90,12 @@ class FactorModel(Recommender):
     its items.
     """
 
-    offsets_: Floats
-    factors_: Floats
-    projections_: Floats
+    offsets_: AnyFloats
+    factors_: AnyFloats
+    projections_: AnyFloats
     ridge_: float
-    doubt_: Floats | None = None
-    variance_: Floats | None = None
+    doubt_: AnyFloats | None = None
+    variance_: AnyFloats | None = None
     usual_: float = 0.0
     centring_: float | None = None
 
@@ -105,7 +106,7 @@ class FactorModel(Recommender):
             self.centring_,
         )  # fmt: skip
 
-    def _scores(self, histories: Ratings) -> Floats:
+    def _scores(self, histories: Ratings) -> AnyFloats:
         lie, found = self._people(histories)
         users = found.astype(self.factors_.dtype)
         if len(users) <= 2:  # waking BLAS threads takes longer than the work
@@ -114,13 +115,13 @@ class FactorModel(Recommender):
             scores = users @ self.factors_.T + self.offsets_
         return np.asarray(scores if self.doubt_ is None else scores + np.outer(lie, self.doubt_))
 
-    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
+    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
         if self.feedback == "explicit":
             return self.at_home.predictions(histories, rows, items)
         _, users = self._people(histories)
         return np.asarray(self.offsets_[items] + inner_products(users, self.factors_, rows, items))
 
-    def _people(self, histories: Ratings) -> tuple[Floats, Floats]:
+    def _people(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
         if self.feedback == "explicit":
             return self.at_home.people(histories)
         users = np.asarray(histories.csr() @ self.projections_, np.float64)
@@ -188,7 +189,7 @@ def fit_histories(ratings: Ratings, k: int) -> dict[str, Any]:
     return history_state(counts, factors, projections)
 
 
-def history_state(counts: Floats, factors: Floats, projections: Floats) -> dict[str, Any]:
+def history_state(counts: AnyFloats, factors: AnyFloats, projections: AnyFloats) -> dict[str, Any]:
     """The state of a model from what was learned: popularity decides where the factors do not."""
     return {
         "offsets_": POPULARITY * counts / max(float(counts.max()), 1.0),
@@ -198,7 +199,7 @@ def history_state(counts: Floats, factors: Floats, projections: Floats) -> dict[
 
 
 def rating_state(
-    found: ItemEstimates, columns: Floats, ridge: float, scale: Scale
+    found: ItemEstimates, columns: AnyFloats, ridge: float, scale: Scale
 ) -> dict[str, Any]:
     """The state of a model from what was learned in stars."""
     star = scale.star
@@ -218,7 +219,7 @@ def in_stars(values: npt.NDArray[Any], scale: Scale) -> npt.NDArray[np.float64]:
 
 
 def pair_products(
-    ratings: Ratings, values: Floats, weights: Floats, known: Floats | None = None
+    ratings: Ratings, values: AnyFloats, weights: AnyFloats, known: AnyFloats | None = None
 ) -> Any:
     """Σ_u w_u v_u v_uᵀ, less B Bᵀ of what is `known` already, without its diagonal, as an operator
     that never forms the matrix."""
@@ -235,7 +236,7 @@ def pair_products(
     less = np.zeros((ratings.n_items, 0)) if known is None else known
     diagonal -= np.sum(less**2, axis=1)
 
-    def times(x: Floats) -> Floats:
+    def times(x: AnyFloats) -> AnyFloats:
         flat = x.reshape(ratings.n_items, -1)
         out = columns @ (rows @ flat.astype(np.float32)) - diagonal[:, None] * flat
         out -= less @ (less.T @ flat)
@@ -245,7 +246,9 @@ def pair_products(
     return LinearOperator(shape, matvec=times, matmat=times, dtype=np.dtype(np.float64))
 
 
-def solve_users(histories: Ratings, residuals: Floats, factors: Floats, ridge: float) -> Floats:
+def solve_users(
+    histories: Ratings, residuals: AnyFloats, factors: AnyFloats, ridge: float
+) -> AnyFloats:
     """Each user's ridge solution (F_Hᵀ F_H + ridge·I)⁻¹ F_Hᵀ residuals_H, on all processors."""
     out = np.zeros((histories.n_users, factors.shape[1]))
     residuals = np.ascontiguousarray(residuals, np.float64)

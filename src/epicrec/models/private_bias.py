@@ -11,6 +11,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Integers
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.engine import Engine, Once, drawn, summed
 from epicrec.engine.local import where_they_are
@@ -22,9 +23,6 @@ from epicrec.models.taste import Spread, taste_columns
 from epicrec.perturb.dpi.codes import codes_of, span
 from epicrec.privacy import Guarantee, add_discrete_laplace, laplace_scale
 from epicrec.seeds import derived
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 _AT_ONCE = 1 << 16  # ratings whose codes are in the cache when they are added
 

@@ -10,7 +10,7 @@ from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.models.base import Recommender
 from epicrec.models.saving import check_scores, damaged, read_model
-from epicrec.settings import check, check_complete, given, taken
+from epicrec.parameters import check, check_complete, given, taken
 
 PRIVATE: dict[str, str] = {
     "svd": "covariance-svd",
@@ -22,9 +22,9 @@ PRIVATE: dict[str, str] = {
 """The private counterparts that an `epsilon` chooses."""
 
 
-def model_class(method: str) -> type[Recommender]:
-    """The class behind a method name, ours or another package's."""
-    return registry.load_class(registry.MODELS, method, Recommender)
+def model_class(method: str, *, as_published: bool = False) -> type[Recommender]:
+    """The class behind a method name, ours or another package's, or the paper's own version."""
+    return registry.load_class(registry.MODELS, method, Recommender, as_published=as_published)
 
 
 def make_model(

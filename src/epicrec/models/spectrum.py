@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Floats
 from epicrec.models.taste import Spread
 from epicrec.progress import report
-
-Floats = npt.NDArray[np.float64]
 
 SAMPLING = 1.5
 """How far the sampling variance of a covariance exceeds that of independent ratings."""

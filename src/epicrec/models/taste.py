@@ -11,9 +11,8 @@ from math import erf, exp, pi, sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from epicrec.arrays import Floats
 
 COLUMNS = 32
 """So many columns at most: the directions in which items differ most."""

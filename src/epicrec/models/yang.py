@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import AnyFloats
 from epicrec.data import Ratings
 from epicrec.errors import InputError
-from epicrec.models.base import Floats, Recommender
+from epicrec.models.base import Recommender
 from epicrec.models.neighbours.users import plain_means
 from epicrec.privacy import Grid, Guarantee, discrete_laplace, laplace_scale
 from epicrec.seeds import derived
@@ -37,18 +38,18 @@ class _Published(Recommender):
 
     needs_known_users = True
     centred: bool
-    means_: Floats
+    means_: AnyFloats
 
     def _fit(self, ratings: Ratings) -> None:
         self.means_ = self._means(ratings)
 
-    def _means(self, histories: Ratings) -> Floats:
+    def _means(self, histories: Ratings) -> AnyFloats:
         return own_means(histories)
 
-    def _weights(self, block: Ratings, known: Ratings) -> Floats:
+    def _weights(self, block: Ratings, known: Ratings) -> AnyFloats:
         return similarities(block, known, centred=self.centred)
 
-    def _scores(self, histories: Ratings) -> Floats:
+    def _scores(self, histories: Ratings) -> AnyFloats:
         known = self.histories_
         assert known is not None
         means = self._means(histories)
@@ -105,7 +106,7 @@ class _DPM(Recommender):
             assumes=self.takes_for_granted,
         ).seeded(self.seed)
 
-    def _noisy_means(self, histories: Ratings, epsilon: float) -> Floats:
+    def _noisy_means(self, histories: Ratings, epsilon: float) -> AnyFloats:
         """Each user's mean plus Lap(Δr/(k ε)) (Theorem 6; Algorithm 1, lines 4 and 7)."""
         assert self.scale_ is not None
         sensitivity = (self.scale_.high - self.scale_.low) / self.k
@@ -124,7 +125,7 @@ class DPMAvg(_DPM):
         del ratings  # nothing is learned: the history in the call is all there is
         self._check()
 
-    def _scores(self, histories: Ratings) -> Floats:
+    def _scores(self, histories: Ratings) -> AnyFloats:
         means = self._noisy_means(histories, self.epsilon)
         return np.broadcast_to(means[:, None], (histories.n_users, histories.n_items))
 
@@ -161,10 +162,10 @@ class _DPMUserBased(_DPM, _Published):
             )
         super()._fit(ratings)
 
-    def _means(self, histories: Ratings) -> Floats:
+    def _means(self, histories: Ratings) -> AnyFloats:
         return self._noisy_means(histories, (1 - self.similarity_share) * self.epsilon)
 
-    def _weights(self, block: Ratings, known: Ratings) -> Floats:
+    def _weights(self, block: Ratings, known: Ratings) -> AnyFloats:
         exact = super()._weights(block, known)
         own = self.similarity_share * self.epsilon
         return noised(exact, 2.0, own, block, self.seed, "similarity")
@@ -189,13 +190,13 @@ class DPMCos(_DPMUserBased):
     centred = False
 
 
-def own_means(histories: Ratings) -> Floats:
+def own_means(histories: Ratings) -> AnyFloats:
     """Each user's mean; the middle of the scale for an empty history."""
     assert histories.scale is not None
     return plain_means(histories, histories.scale.middle)
 
 
-def similarities(histories: Ratings, known: Ratings, *, centred: bool) -> Floats:
+def similarities(histories: Ratings, known: Ratings, *, centred: bool) -> AnyFloats:
     """Pearson's correlation over common items (centred) or the cosine: equations 8 and 9."""
     if not centred:
         norms = [np.sqrt(np.asarray((t.csr() ** 2).sum(axis=1))) for t in (histories, known)]
@@ -209,13 +210,13 @@ def similarities(histories: Ratings, known: Ratings, *, centred: bool) -> Floats
 
 
 def noised(
-    values: Floats,
+    values: AnyFloats,
     sensitivity: float,
     epsilon: float,
     histories: Ratings,
     seed: int | None,
     what: str,
-) -> Floats:
+) -> AnyFloats:
     """Values (one row a history) plus Lap(sensitivity/ε), as integer noise on the grid of 2⁻²⁰.
 
     A seed is taken apart by user and by `what` is noised, so that a user's noise does not depend on

@@ -1,26 +1,14 @@
-"""What leaves the device: EpicRec's mechanisms and the other perturbers.
+"""What leaves the device: EpicRec's mechanisms and the other perturbers."""
 
-Names are loaded when first used, so that importing this package imports nothing heavy.
-"""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from epicrec._lazy import attach
-
-if TYPE_CHECKING:
-    from epicrec.perturb.batches import Batch, batch_of, release_through
-    from epicrec.perturb.contract import Odds, Perturber, Release, odds_of
-    from epicrec.perturb.d2p.mechanism import D2P
-    from epicrec.perturb.dpi.hiding import HidingDPI
-    from epicrec.perturb.dpi.mechanism import DPI
-    from epicrec.perturb.epicrec.mechanism import MEpicRec, SEpicRec
-    from epicrec.perturb.epicrec.prior import Prior
-    from epicrec.perturb.levels import LEVELS, parse_level, parse_levels
-    from epicrec.perturb.registry import make_perturber, perturber_class
-
-__getattr__, __dir__ = attach(__name__, __file__)
+from epicrec.perturb.batches import Batch, batch_of, release_through
+from epicrec.perturb.contract import Odds, Perturber, Release, odds_of
+from epicrec.perturb.d2p.mechanism import D2P
+from epicrec.perturb.dpi.hiding import HidingDPI
+from epicrec.perturb.dpi.mechanism import DPI
+from epicrec.perturb.epicrec.mechanism import MEpicRec, SEpicRec
+from epicrec.perturb.epicrec.prior import Prior
+from epicrec.perturb.levels import LEVELS, parse_level, parse_levels
+from epicrec.perturb.registry import make_perturber, perturber_class
 
 __all__ = [
     "D2P",

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Bools
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 
@@ -19,8 +20,6 @@ LEVELS: tuple[Level, ...] = (NO, PERTURBED, ALL)
 
 Levels = str | Mapping[str, str]
 """One level for everything, or category → level; categories left out are perturbed."""
-
-Mask = npt.NDArray[np.bool_]
 
 
 def parse_level(text: str) -> Level:
@@ -49,7 +48,7 @@ def parse_levels(levels: Levels, categories: tuple[str, ...]) -> dict[str, Level
     return {name: parse_level(levels.get(name, PERTURBED)) for name in categories}
 
 
-def treatments(matrix: npt.NDArray[np.uint8], levels: dict[str, Level]) -> tuple[Mask, Mask]:
+def treatments(matrix: npt.NDArray[np.uint8], levels: dict[str, Level]) -> tuple[Bools, Bools]:
     """Which category rows enter the noisy totals, and which are sent as they are.
 
     The stricter level wins: one "no release" category withholds an item, one "perturbed release"
@@ -75,13 +74,13 @@ def public_levels(levels: dict[str, Level]) -> dict[str, Level]:
     return {name: PERTURBED if level == NO else level for name, level in levels.items()}
 
 
-def withheld(catalogue: Catalogue, levels: dict[str, Level]) -> Mask:
+def withheld(catalogue: Catalogue, levels: dict[str, Level]) -> Bools:
     """Which items of a catalogue have a category with "no release"."""
     chosen = np.array(list(levels.values()), dtype=object)
     return has_any(catalogue.rows.matrix, chosen == NO)[catalogue.rows.row_of_item]
 
 
-def has_any(matrix: npt.NDArray[np.uint8], columns: Mask) -> Mask:
+def has_any(matrix: npt.NDArray[np.uint8], columns: Bools) -> Bools:
     """Which rows have one of these categories."""
     return np.asarray(matrix[:, columns].any(axis=1), dtype=np.bool_)
 

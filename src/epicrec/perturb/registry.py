@@ -6,8 +6,8 @@ from typing import Any
 
 from epicrec import registry
 from epicrec.data import Catalogue, Scale
+from epicrec.parameters import check, check_complete, given, taken
 from epicrec.perturb.contract import Perturber
-from epicrec.settings import check, check_complete, given, taken
 
 _HOW = {
     "catalogue": "give a catalogue, the public list of items",
@@ -17,9 +17,11 @@ _HOW = {
 }
 
 
-def perturber_class(method: str) -> type[Perturber]:
-    """The class behind a method name, ours or another package's."""
-    found: type[Perturber] = registry.load_class(registry.PERTURBERS, method, Perturber)
+def perturber_class(method: str, *, as_published: bool = False) -> type[Perturber]:
+    """The class behind a method name, ours or another package's, or the paper's own version."""
+    found: type[Perturber] = registry.load_class(
+        registry.PERTURBERS, method, Perturber, as_published=as_published
+    )
     return found
 
 

@@ -6,9 +6,8 @@ which take a second to import and are not needed to read a guarantee.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from epicrec._lazy import attach
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from epicrec.privacy.accounting import (
@@ -54,5 +53,28 @@ __all__ = [
     "laplace_scale",
 ]
 
+_HOMES = {
+    "accounting": (
+        "compose", "gaussian_delta", "gaussian_epsilon", "gaussian_guarantee", "gaussian_mu",
+        "gaussian_sigma", "laplace_scale",
+    ),
+    "audit": ("AuditResult", "audit_epsilon", "audit_mu"),
+    "grid": ("Grid",),
+    "guarantee": ("Guarantee",),
+    "ledger": ("Entry", "Ledger", "LedgerDamagedError"),
+    "noise": (
+        "add_discrete_laplace", "add_integer_gaussian", "discrete_laplace", "integer_gaussian",
+    ),
+}  # fmt: skip
 
-__getattr__, __dir__ = attach(__name__, __file__)
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -26,8 +26,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Integers
+
 Words = npt.NDArray[np.uint64]
-Integers = npt.NDArray[np.int64]
 
 _STEPS = 16  # steps per unit of E
 _TOTAL = 1 << 63  # the heights and the tail's weight add up to this; the 64th bit is the sign

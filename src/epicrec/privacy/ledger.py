@@ -14,8 +14,8 @@ from math import exp
 from pathlib import Path
 from typing import Any, get_args
 
-from epicrec.disk import locked, sync_folder
 from epicrec.errors import BudgetExceededError, EpicrecError, InputError
+from epicrec.files import locked, sync_folder
 from epicrec.privacy.accounting import NeedsDeltaError, compose, gaussian_epsilon
 from epicrec.privacy.guarantee import UNITS, Guarantee, Relation, Status, Unit
 

@@ -21,12 +21,12 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
+from epicrec.arrays import Integers
 from epicrec.errors import InputError
+from epicrec.machine import in_threads
 from epicrec.privacy._sampler import Law, add_draws, exact_attempt, fixed_point, law
 from epicrec.seeds import checked
-from epicrec.threads import in_threads
 
-Integers = npt.NDArray[np.int64]
 Scale = Fraction | int | float
 Scales = Scale | Sequence[Scale] | npt.NDArray[Any]
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epicrec.disk import locked
 from epicrec.errors import InputError
+from epicrec.files import locked
 from epicrec.server.rights import close_folder
 from epicrec.server.settings import NOTHING, STORE, Settings
 

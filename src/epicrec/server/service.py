@@ -12,8 +12,8 @@ from starlette.concurrency import run_in_threadpool
 from threadpoolctl import threadpool_limits
 
 from epicrec.data.datasets import load_catalogue
-from epicrec.disk import locked
 from epicrec.errors import InputError
+from epicrec.files import locked
 from epicrec.server.api.limits import Limit
 from epicrec.server.collective import Part
 from epicrec.server.known import Callers, admin_key

@@ -28,7 +28,7 @@ from epicrec.errors import InputError
 from epicrec.evaluate.metrics import list_metrics
 from epicrec.evaluate.protocols import Evaluation, check_predicts, model_for
 from epicrec.models import Recommender
-from epicrec.settings import given
+from epicrec.parameters import given
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

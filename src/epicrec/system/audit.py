@@ -13,8 +13,9 @@ import httpx
 import numpy as np
 
 from epicrec import wire
+from epicrec.arrays import Bools, Floats
 from epicrec.data import Catalogue
-from epicrec.evaluate.audits.game import Bits, Floats, Game
+from epicrec.evaluate.audits.game import Game
 from epicrec.evaluate.audits.methods import library_rows
 from epicrec.privacy import Guarantee
 
@@ -48,7 +49,7 @@ def device_games(mechanism: str, seen: int) -> list[Game]:
         worlds = items[:1], items[1:2]
         said = f"the only new film is the first or the second of {len(items)}"
 
-    def play(bits: Bits) -> Floats:
+    def play(bits: Bools) -> Floats:
         return np.array([score(worlds[int(bit)])[0] for bit in bits.tolist()])
 
     def score(watched: list[str]) -> tuple[float, Guarantee]:
@@ -90,7 +91,7 @@ def server_games() -> list[Game]:
     if np.allclose(best, 0):
         best = np.ones(known.shape[1])
 
-    def play(bits: Bits) -> Floats:
+    def play(bits: Bools) -> Floats:
         coins = np.zeros(_VICTIMS, bool)
         coins[: len(bits)] = bits
         return np.asarray((_spied(coins)[1] @ best)[: len(bits)])
@@ -106,7 +107,7 @@ def server_games() -> list[Game]:
     ]
 
 
-def _spied(there: Bits) -> tuple[Guarantee, Floats]:
+def _spied(there: Bools) -> tuple[Guarantee, Floats]:
     """What a stranger learns about each film: its popularity in the model, its place in a list."""
     from epicrec.models import load
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from epicrec.client import make_client
 from epicrec.client.device import Device
+from epicrec.client.main import make_client
 from epicrec.collective.training import NAME
 from epicrec.data import Catalogue, Ratings
 from epicrec.data.datasets import load_catalogue

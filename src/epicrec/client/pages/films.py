@@ -9,11 +9,12 @@ from urllib.parse import quote_plus
 import numpy as np
 from starlette.responses import PlainTextResponse, Response
 
+from epicrec.arrays import Integers
 from epicrec.client.device import Device
 from epicrec.client.pages.working import in_background, onward
 from epicrec.client.posters import draw_poster
 from epicrec.client.promises import said
-from epicrec.client.ranking import Integers, popularity_of
+from epicrec.client.ranking import popularity_of
 from epicrec.client.rows import positions
 from epicrec.client.sources.records import FILM, SERIES
 from epicrec.client.web import Ask, Handler, to

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from epicrec.arrays import Bools, Floats
 from epicrec.data import Ratings
-from epicrec.evaluate.attacks.success import Bits, Floats
 
 KNOWN, FAKES = 8, 5
 _MARK = 1_000_000
@@ -16,7 +16,7 @@ _MARK = 1_000_000
 
 def fake_neighbours(
     model: Any, ratings: Ratings, *, victims: int = 240, seed: int = 0
-) -> tuple[Floats, Bits]:
+) -> tuple[Floats, Bools]:
     """How highly a fake account is recommended a film that the victim has, or has not.
 
     The attacker knows eight of a victim's films and opens five accounts with just these. The

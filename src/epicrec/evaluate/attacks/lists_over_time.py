@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from epicrec.arrays import Bools, Floats
 from epicrec.data import Ratings
-from epicrec.evaluate.attacks.success import Bits, Floats
 
 _KNOWN = 4
 
 
-def lists_over_time(model: Any, ratings: Ratings, *, seed: int = 0) -> tuple[Floats, Bits]:
+def lists_over_time(model: Any, ratings: Ratings, *, seed: int = 0) -> tuple[Floats, Bools]:
     """How far a film rises in the lists of films that its viewer is known to have seen.
 
     Between two days half of the people watch a film each. The model is learned on both days, and

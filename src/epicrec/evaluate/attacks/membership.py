@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from epicrec.arrays import Bools, Floats
 from epicrec.data import Ratings
-from epicrec.evaluate.attacks.success import Bits, Floats
 
 
-def membership(model: Any, ratings: Ratings, *, seed: int = 0) -> tuple[Floats, Bits]:
+def membership(model: Any, ratings: Ratings, *, seed: int = 0) -> tuple[Floats, Bools]:
     """How well the model foretells each person's ratings, each from the others they gave; half of
     the people are in what it was learned from."""
     rng = np.random.default_rng(seed)

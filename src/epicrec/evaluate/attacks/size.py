@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from epicrec.evaluate.attacks.success import Bits, Floats
+from epicrec.arrays import Bools, Floats
 
 
 def size_and_time(
     sent: Callable[[Sequence[int]], int], items: int, *, weeks: int = 300, seed: int = 0
-) -> tuple[Floats, Bits]:
+) -> tuple[Floats, Bools]:
     """How many rows leave in a week in which one film was watched, or none; 0 where nothing is
     sent. `sent` says it for the films of one week."""
     rng = np.random.default_rng(seed)

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import beta
 
-Bits = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
+from epicrec.arrays import Bools, Floats
 
 _RISK = 0.05
 
@@ -34,7 +32,7 @@ class Success:
         }
 
 
-def success(attack: str, against: str, method: str, scores: Floats, truth: Bits) -> Success:
+def success(attack: str, against: str, method: str, scores: Floats, truth: Bools) -> Success:
     """What scores are worth that should be larger where the truth is yes.
 
     The threshold is chosen on a third of the tries, drawn at random, and tested on the others. Both
@@ -55,7 +53,7 @@ def success(attack: str, against: str, method: str, scores: Floats, truth: Bits)
     )  # fmt: skip
 
 
-def _interval(said: Bits) -> tuple[float, float]:
+def _interval(said: Bools) -> tuple[float, float]:
     yes, n = int(said.sum()), len(said)
     low = float(beta.ppf(_RISK / 4, yes, n - yes + 1)) if yes else 0.0
     high = float(beta.ppf(1 - _RISK / 4, yes + 1, n - yes)) if yes < n else 1.0

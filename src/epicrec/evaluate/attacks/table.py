@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from epicrec.arrays import Bools, Floats
 from epicrec.data import Catalogue, Ratings, Scale, load_dataset
 from epicrec.evaluate.attacks.averaging import averaging
 from epicrec.evaluate.attacks.fake_neighbours import FAKES, fake_neighbours
 from epicrec.evaluate.attacks.lists_over_time import lists_over_time
 from epicrec.evaluate.attacks.membership import membership
 from epicrec.evaluate.attacks.size import size_and_time
-from epicrec.evaluate.attacks.success import Bits, Floats, Success, success
+from epicrec.evaluate.attacks.success import Success, success
 from epicrec.models import make_model
 from epicrec.perturb import D2P, DPI, SEpicRec
 from epicrec.progress import report
@@ -22,7 +23,7 @@ STARS = Scale(1, 5, 1)
 WAYS = ("without privacy", "as published", "default")
 EPSILON = 1.0
 
-Outcome = tuple[str, Floats, Bits]
+Outcome = tuple[str, Floats, Bools]
 """The method that was attacked, scores, and the truth."""
 
 
@@ -74,14 +75,14 @@ def _numbered(catalogue: Catalogue, ratings: Ratings) -> Catalogue:
 
 
 def _averaged() -> list[Outcome]:
-    def plain(high: Bits, times: int) -> Floats:
+    def plain(high: Bools, times: int) -> Floats:
         return np.repeat(np.where(high, 5.0, 1.0)[:, None], times, axis=1)
 
-    def anew(high: Bits, times: int) -> Floats:
+    def anew(high: Bools, times: int) -> Floats:
         noise, rated = DPI(STARS, epsilon=EPSILON / 2), _one_each(high)
         return np.stack([noise.alter(rated).values for _ in range(times)], axis=1).astype(float)
 
-    def kept(high: Bits, times: int) -> Floats:
+    def kept(high: Bools, times: int) -> Floats:
         rated = _one_each(high)
         model = make_model("dpi-avg", epsilon=EPSILON / 2).fit(rated)
         asked = [model.predict(rated)["score"].to_numpy() for _ in range(times)]
@@ -91,7 +92,7 @@ def _averaged() -> list[Outcome]:
     return [(name, *averaging(answers)) for name, answers in ways]
 
 
-def _one_each(high: Bits) -> Ratings:
+def _one_each(high: Bools) -> Ratings:
     people = np.arange(len(high))
     rated = Ratings.from_columns(people, 0 * people, np.where(high, 5.0, 1.0), scale=STARS)
     return rated.with_items(np.arange(1))

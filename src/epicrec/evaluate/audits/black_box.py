@@ -8,14 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from epicrec import registry
+from epicrec.arrays import Bools, Floats
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
-from epicrec.evaluate.audits.game import Bits, Floats, Game
+from epicrec.evaluate.audits.game import Game
 from epicrec.models import Recommender, make_model, model_class
+from epicrec.parameters import taken
 from epicrec.perturb.contract import Perturber
 from epicrec.perturb.registry import make_perturber, perturber_class
 from epicrec.privacy import Guarantee
-from epicrec.settings import taken
 
 Rows = list[tuple[int, float]]
 """One person's history: positions of items and ratings, the lowest 0 and the highest 1."""
@@ -39,7 +40,7 @@ def black_box_game(subject: Recommender | Perturber) -> Game:
         raise InputError(f"{subject.method} has a seed, so all its runs are one; audit it without")
     worlds = _neighbours(promise)
 
-    def outputs(bits: Bits) -> Floats:
+    def outputs(bits: Bools) -> Floats:
         return np.asarray(
             np.nan_to_num(np.array([draw(subject, worlds[int(bit)])[1] for bit in bits])),
             np.float64,

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from epicrec.arrays import Bools, Floats, Integers
 from epicrec.data import Ratings, Scale
-from epicrec.engine import Integers, Statistic
+from epicrec.engine import Statistic
 from epicrec.engine.local import local
-from epicrec.evaluate.audits.game import Bits, Floats, Game, fisher
+from epicrec.evaluate.audits.game import Game, fisher
 from epicrec.evaluate.audits.search import climb
 from epicrec.models.covariance.model import CovarianceSVD
 from epicrec.models.covariance.published import (
@@ -69,7 +70,7 @@ class Worlds:
     def items(self) -> int:
         return len(self.without) * self.groups
 
-    def ratings(self, bits: Bits) -> Ratings:
+    def ratings(self, bits: Bools) -> Ratings:
         """Everybody's ratings, where each group's coin decides about its victim."""
         each = np.where(bits[:, None], np.array([self.with_it]), np.array([self.without])).ravel()
         items = np.flatnonzero(each)
@@ -132,7 +133,7 @@ def dpals_games(model: Any) -> list[Game]:
 
 
 def _watched(
-    model: CovarianceSVD, worlds: Worlds, bits: Bits | None = None
+    model: CovarianceSVD, worlds: Worlds, bits: Bools | None = None
 ) -> list[tuple[Statistic, Integers]]:
     watch = Watch()
     model.engine = watch
@@ -143,7 +144,7 @@ def _watched(
 def _game(
     model: CovarianceSVD, worlds: Worlds, rounds: int, scored: Callable[[Worlds, Any], Floats]
 ) -> Game:
-    def play(bits: Bits) -> Floats:
+    def play(bits: Bools) -> Floats:
         coins = np.zeros(worlds.groups, bool)
         coins[: len(bits)] = bits
         released = _watched(model, worlds, coins)
@@ -291,7 +292,7 @@ def published_covariance_games(model: CovarianceSVD, epsilon: float) -> list[Gam
     found = climb(lambda sizes: loss(sizes[0] + 1, sizes[1] + 1), [_MOST_RATED, _MOST_RATED // 4])
     low, high = found[0] + 1, found[1] + 1
 
-    def play(bits: Bits) -> Floats:  # in a small world: in the large one there is nothing to see
+    def play(bits: Bools) -> Floats:  # in a small world: in the large one there is nothing to see
         fits = (model.fit(victim(3, 1, one_more=bit)) for bit in bits.tolist())
         return np.array([fit.offsets_[-1] for fit in fits])
 

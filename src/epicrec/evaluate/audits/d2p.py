@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from epicrec.arrays import Bools, Floats
 from epicrec.data import Ratings
-from epicrec.evaluate.audits.game import Bits, Floats, Game
+from epicrec.evaluate.audits.game import Game
 from epicrec.models.alterego.items import D2PItems, D2PSvd
 from epicrec.models.alterego.users import D2PUserKNN
 from epicrec.perturb.d2p.choice import choose
@@ -25,7 +26,7 @@ def d2p_games(method: str, epsilon: float) -> list[Game]:
     options = {name: getattr(chosen, name) for name in ("p", "p_star", "lam", "floor")}
     model = D2P_MODELS[method](**options)
 
-    def play(bits: Bits) -> Floats:
+    def play(bits: Bools) -> Floats:
         model.fit(Ratings.from_columns(np.arange(len(bits)), bits.astype(int)).with_items(ids))
         seen = model._held.by_item().toarray()
         return np.asarray(seen[:, 1] - seen[:, 0], np.float64)
@@ -55,7 +56,7 @@ def published_d2p_games() -> list[Game]:
         rows.append((9, 1))
         return model.fit(Ratings.from_columns(*zip(*rows, strict=True)).with_items(ids))
 
-    def play(bits: Bits) -> Floats:
+    def play(bits: Bools) -> Floats:
         return np.array([_close(fitted(bit)) for bit in bits.tolist()])
 
     fitted(False)

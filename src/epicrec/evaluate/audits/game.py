@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from epicrec.arrays import Bools, Floats
 from epicrec.errors import InputError
 from epicrec.privacy import AuditResult, Guarantee, audit_epsilon, audit_mu
 from epicrec.progress import report
-
-Bits = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 
 LEAST = 400
 """Rounds below which an audit shows nothing."""
@@ -36,7 +33,7 @@ class Game:
     claim: Guarantee
     neighbours: str
     """The two worlds in words."""
-    play: Callable[[Bits], Floats]
+    play: Callable[[Bools], Floats]
     rounds: int = 20_000
     """How often it is played unless told otherwise, both worlds together."""
     at_once: int = 500

@@ -24,8 +24,8 @@ from epicrec.evaluate.audits.ratings import (
 )
 from epicrec.evaluate.audits.releases import RELEASES, published_epicrec_games
 from epicrec.models import PRIVATE, Recommender, make_model
+from epicrec.parameters import check, given
 from epicrec.perturb.contract import Perturber
-from epicrec.settings import check, given
 
 DPI_MODELS = ("dpi-avg", "dpi-pcc", "dpi-cos", "dpi-svd")
 DPM_MODELS = ("dpm-avg", "dpm-pcc", "dpm-cos")

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from epicrec.arrays import Bools, Floats
 from epicrec.data import Ratings, Scale
-from epicrec.evaluate.audits.game import Bits, Floats, Game, fisher
+from epicrec.evaluate.audits.game import Game, fisher
 from epicrec.evaluate.audits.search import climb
 from epicrec.models import Recommender, make_model
 from epicrec.models.private_bias import ForAndAgainst
@@ -31,7 +32,7 @@ def private_bias_games(model: Any) -> list[Game]:
     (value,) = climb(lambda found: float(np.sum(totals(found[0] + 1) ** 2)), [5])
     moved = totals(value + 1)[:, None]
 
-    def seen(bits: Bits) -> Floats:
+    def seen(bits: Bools) -> Floats:
         rated = np.append(np.flatnonzero(bits), len(bits))  # the last for everybody's sake
         ratings = Ratings.from_columns(
             np.zeros(len(rated), int), rated, np.full(len(rated), value + 1.0), scale=STARS
@@ -39,11 +40,11 @@ def private_bias_games(model: Any) -> list[Game]:
         totals = model.fit(ratings.with_items(np.arange(len(bits) + 1))).totals_[:, :-1]
         return np.asarray(totals, np.float64)
 
-    def by_likelihood(bits: Bits) -> Floats:
+    def by_likelihood(bits: Bools) -> Floats:
         totals = seen(bits)
         return np.asarray((np.abs(totals) - np.abs(totals - moved)).sum(axis=0))
 
-    def together(bits: Bits) -> Floats:
+    def together(bits: Bools) -> Floats:
         return fisher(seen(bits).T, moved[:, 0])
 
     said = f"an item has a rating of {value + 1} or none"
@@ -57,7 +58,7 @@ def popularity_games(model: Any) -> list[Game]:
     """Somebody who has one item, which nobody else has, is there or not; every item of the fit is a
     round, and the counts that the model publishes are what is seen."""
 
-    def play(bits: Bits) -> Floats:
+    def play(bits: Bools) -> Floats:
         had = np.append(np.flatnonzero(bits), len(bits))  # the last for everybody's sake
         histories = Ratings.from_columns(had, had).with_items(np.arange(len(bits) + 1))
         return np.asarray(model.fit(histories).counts_[:-1], np.float64)
@@ -74,7 +75,7 @@ def dpi_games(model: Any) -> list[Game]:
     hidden = model.unit == "rating"
     items = np.arange(_HIDDEN_AMONG if hidden else 1)
 
-    def play(bits: Bits) -> Floats:
+    def play(bits: Bools) -> Floats:
         users = np.flatnonzero(bits) if hidden else np.arange(len(bits))
         values = np.full(len(users), 5.0) if hidden else np.where(bits, 5.0, 1.0)
         ratings = Ratings.from_columns(
@@ -109,10 +110,10 @@ def dpm_games(model: Any) -> list[Game]:
     prediction is seen. The others: **the attack**. Two items have one and the same rater, who rates
     them alike or not. With r̂_ai - r̂_aj = w'_au (r_ui - r_uj)/Σ|w'| the averages' noise cancels, and
     the two predictions differ only if the ratings do: a few hundred rounds are enough."""
-    play: Callable[[Bits], Floats]
+    play: Callable[[Bools], Floats]
     if model.method == "dpm-avg":
 
-        def play(bits: Bits) -> Floats:
+        def play(bits: Bools) -> Floats:
             users, items = np.repeat(np.arange(len(bits)), 3), np.tile(np.arange(3), len(bits))
             first = np.repeat(np.where(bits, 5.0, 1.0), 3)
             ratings = Ratings.from_columns(
@@ -125,7 +126,7 @@ def dpm_games(model: Any) -> list[Game]:
         said, rounds, at_once = "one of a user's three ratings is 5 or 1", 100_000, 4000
     else:
 
-        def play(bits: Bits) -> Floats:
+        def play(bits: Bools) -> Floats:
             return np.array([_difference(model, 3.0 if bit else 4.0) for bit in bits])
 
         said, rounds, at_once = "the only rater of y and z rates them alike or not", 1600, 100

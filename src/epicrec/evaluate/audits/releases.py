@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from epicrec.arrays import Bools, Floats
 from epicrec.data import Catalogue, Scale
-from epicrec.evaluate.audits.game import Bits, Floats, Game
+from epicrec.evaluate.audits.game import Game
 from epicrec.evaluate.audits.search import climb
 from epicrec.perturb import D2P, DPI, HidingDPI, MEpicRec, SEpicRec
 from epicrec.perturb.contract import Perturber, Release
@@ -126,7 +127,7 @@ def _plain(
     levels: Levels = PERTURBED,
     rounds: int = 8000,
 ) -> Game:
-    def play(bits: Bits) -> Floats:
+    def play(bits: Bools) -> Floats:
         return np.array(
             [score(received(perturber, worlds[int(bit)], levels)) for bit in bits.tolist()]
         )

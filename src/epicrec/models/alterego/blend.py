@@ -16,10 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from epicrec.arrays import AnyFloats
 from epicrec.models.alterego.items import D2PSvd
 from epicrec.perturb.d2p.correction import AlterEgos
-
-Floats = npt.NDArray[np.floating[Any]]
 
 HELD_OUT = 0.2
 WEIGHTS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0])
@@ -36,24 +35,24 @@ class Blend:
     of the average one; both over items that are not taken to be in the person's history."""
 
     model: D2PSvd
-    shares: Floats
+    shares: AnyFloats
     weight: float
 
     @property
-    def item_factors(self) -> Floats:
+    def item_factors(self) -> AnyFloats:
         """A person's shares are these times `person_factors`, but for what is in their history."""
         return np.column_stack([self.model.factors_, self.shares]).astype(np.float64)
 
-    def person_factors(self, counts: Any) -> Floats:
+    def person_factors(self, counts: Any) -> AnyFloats:
         """For AlterEgos, one a row, as they were released (columns are the laws' outputs)."""
         found = [self.factors_of(expected) for expected in self._expected(csr_array(counts))]
         return np.concatenate(found) if found else np.zeros((0, self.item_factors.shape[1]))
 
-    def _expected(self, counts: Any) -> Iterator[Floats]:
+    def _expected(self, counts: Any) -> Iterator[AnyFloats]:
         for start in range(0, counts.shape[0], _AT_ONCE):
             yield self.model.guess(counts[start : start + _AT_ONCE])
 
-    def factors_of(self, expected: Floats) -> Floats:
+    def factors_of(self, expected: AnyFloats) -> AnyFloats:
         """For expected histories, one a row."""
         new = 1 - expected.clip(0, 1)
         own, usual = self._places(expected, new)
@@ -62,7 +61,7 @@ class Blend:
             np.column_stack([self.weight * (own - usual), 1 / np.maximum(totals, 1e-12)])
         )
 
-    def _places(self, expected: Floats, new: Floats) -> tuple[Floats, Floats]:
+    def _places(self, expected: AnyFloats, new: AnyFloats) -> tuple[AnyFloats, AnyFloats]:
         """The model's factors of these histories and of the average one, so scaled that the scores
         of items that are `new` to the person add up to 1."""
         found = []
@@ -92,7 +91,7 @@ class Judged:
 
 def judged(
     events: AlterEgos,
-    learn: Callable[[AlterEgos], tuple[D2PSvd, Floats]],
+    learn: Callable[[AlterEgos], tuple[D2PSvd, AnyFloats]],
     *,
     most: int = 4000,
 ) -> Judged | None:
@@ -122,7 +121,7 @@ def judged(
     )
 
 
-def _chosen(gains: Floats) -> int:
+def _chosen(gains: AnyFloats) -> int:
     """The least weight that is not surely worse than the best: noise in what a model adds stands at
     the head of lists, where likelihood hardly sees it."""
     less = gains - gains[:, [int(gains.sum(axis=0).argmax())]]
@@ -148,7 +147,7 @@ def _divided(events: AlterEgos) -> tuple[Any, Any]:
     return kept, held
 
 
-def _gains(events: AlterEgos, blend: Blend, kept: Any, held: Any) -> Floats:
+def _gains(events: AlterEgos, blend: Blend, kept: Any, held: Any) -> AnyFloats:
     """People × weights: by how much the blend makes the held-out events likelier than
     popularity does."""
     expected = blend.model.guess(kept)

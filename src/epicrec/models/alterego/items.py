@@ -9,10 +9,10 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, svds
 
+from epicrec.arrays import AnyFloats
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
 from epicrec.models.alterego.model import TINY, AlterEgoModel
-from epicrec.models.base import Floats
 from epicrec.models.factors import history_state
 from epicrec.models.neighbours.items import nearest_items
 from epicrec.models.spectrum import history_scales, leading_eigenpairs
@@ -50,7 +50,7 @@ class AlterEgoFactors(AlterEgoModel):
 
     def _take(
         self, held: AlterEgos, changed: npt.NDArray[Any] | None = None,
-        shares: Floats | None = None,
+        shares: AnyFloats | None = None,
     ) -> None:  # fmt: skip
         if self.factors <= 0:
             raise InputError(f"factors must be at least 1, got {self.factors}")
@@ -74,8 +74,8 @@ class D2PItems(AlterEgoFactors):
     ['c']
     """
 
-    toward_: Floats
-    back_: Floats
+    toward_: AnyFloats
+    back_: AnyFloats
     nearest_: npt.NDArray[np.int32]
     similarities_: npt.NDArray[np.float32]
 
@@ -129,7 +129,7 @@ class D2PItems(AlterEgoFactors):
         )  # fmt: skip
         self.nearest_, self.similarities_ = nearest_items(sets, sets.values, _KEPT, 0.0)
 
-    def _score(self, profiles: Any, _: npt.NDArray[Any]) -> Floats:
+    def _score(self, profiles: Any, _: npt.NDArray[Any]) -> AnyFloats:
         if not self._corrected:
             rows, ranks = np.nonzero(self.nearest_ >= 0)
             places = (rows, self.nearest_[rows, ranks])
@@ -157,9 +157,9 @@ class D2PSvd(AlterEgoFactors):
     ['c']
     """
 
-    offsets_: Floats
-    factors_: Floats
-    projections_: Floats
+    offsets_: AnyFloats
+    factors_: AnyFloats
+    projections_: AnyFloats
 
     def _learn(self, _: npt.NDArray[Any]) -> None:
         counts = np.asarray(self.shares_ * float(self._held.counts.sum()), np.float64)
@@ -169,27 +169,27 @@ class D2PSvd(AlterEgoFactors):
         state = history_state(counts, vectors / scales[:, None], vectors * scales[:, None])
         vars(self).update(state)
 
-    def _score(self, profiles: Any, _: npt.NDArray[Any]) -> Floats:
+    def _score(self, profiles: Any, _: npt.NDArray[Any]) -> AnyFloats:
         return np.asarray(profiles @ self.projections_ @ self.factors_.T + self.offsets_)
 
 
 # ---- pure parts -------------------------------------------------------------------------------
 
 
-def item_vectors(alteregos: Any, posterior: Posterior, factors: int) -> Floats:
+def item_vectors(alteregos: Any, posterior: Posterior, factors: int) -> AnyFloats:
     """The leading right singular vectors of (x̂_u/n_u - π)·√n_u/√π, which is never formed."""
     counts = np.asarray(alteregos.sum(axis=1)).ravel()
     scale = 1 / np.sqrt(np.maximum(counts, 1.0))
     shares = posterior.shares
     root = np.sqrt(np.maximum(shares, TINY))
 
-    def forward(v: Floats) -> Floats:
+    def forward(v: AnyFloats) -> AnyFloats:
         weights = np.ravel(v) / root
         return np.asarray(
             scale * (alteregos @ posterior.ask(weights) - counts * (shares @ weights))
         )
 
-    def backward(w: Floats) -> Floats:
+    def backward(w: AnyFloats) -> AnyFloats:
         users = scale * np.ravel(w)
         return np.asarray((posterior.guess(alteregos.T @ users) - shares * (counts @ users)) / root)
 
@@ -204,13 +204,13 @@ def item_vectors(alteregos: Any, posterior: Posterior, factors: int) -> Floats:
     )
 
 
-def shared_items(alteregos: Any, scales: Floats, posterior: Posterior | None) -> Any:
+def shared_items(alteregos: Any, scales: AnyFloats, posterior: Posterior | None) -> Any:
     """D G (YᵀWY - diag) Gᵀ D with W = diag(1/n_u), as an operator that never forms the matrix."""
     weights = 1 / np.maximum(np.asarray(alteregos.sum(axis=1)).ravel(), 1.0)
     own = np.asarray(alteregos.T @ weights)
     turned = alteregos.T.tocsr()
 
-    def times(x: Floats) -> Floats:
+    def times(x: AnyFloats) -> AnyFloats:
         asked = x.reshape(len(scales), -1) * scales[:, None]
         seen = asked if posterior is None else posterior.ask(asked.T).T
         seen = turned @ (weights[:, None] * (alteregos @ seen)) - own[:, None] * seen

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from epicrec.arrays import AnyFloats
 from epicrec.data import Catalogue, Ratings, find
 from epicrec.errors import InputError
-from epicrec.models.base import Feedback, Floats, Recommender
+from epicrec.models.base import Feedback, Recommender
 from epicrec.perturb.d2p.correction import AlterEgos, Posterior
 from epicrec.perturb.d2p.groups import PublicSimilarity, no_features
 from epicrec.perturb.d2p.law import channel_guarantee, make_channel
@@ -46,7 +47,7 @@ class AlterEgoModel(Recommender):
     then costs what the changed users cost. The shares π stay as they are until the next fit."""
 
     settings_: dict[str, Any]
-    shares_: Floats
+    shares_: AnyFloats
     past_epsilon_: float
     """What AlterEgos of one user cost, at most, that were drawn afresh since."""
 
@@ -89,7 +90,7 @@ class AlterEgoModel(Recommender):
         self._substitutes = self._draw(ratings)
         self._hold()
 
-    def fit_alteregos(self, *batches: AlterEgos, shares: Floats | None = None) -> Self:
+    def fit_alteregos(self, *batches: AlterEgos, shares: AnyFloats | None = None) -> Self:
         """Learn from AlterEgos that devices drew themselves, as a server that never sees a history.
 
         One batch for each set of groups that were in use (`perturb.d2p.collected`). `shares` are
@@ -191,7 +192,7 @@ class AlterEgoModel(Recommender):
 
     def _take(
         self, held: AlterEgos, changed: npt.NDArray[Any] | None = None,
-        shares: Floats | None = None,
+        shares: AnyFloats | None = None,
     ) -> None:  # fmt: skip
         if changed is None or not self.by_user:
             if not self._corrected:
@@ -221,25 +222,25 @@ class AlterEgoModel(Recommender):
     # ---- scoring ------------------------------------------------------------------------------
 
     @abstractmethod
-    def _score(self, profiles: Any, user_ids: npt.NDArray[Any]) -> Floats:
+    def _score(self, profiles: Any, user_ids: npt.NDArray[Any]) -> AnyFloats:
         """Scores from profiles over `item_ids_`, a sparse row for each of these users."""
 
-    def _scores(self, histories: Ratings) -> Floats:
+    def _scores(self, histories: Ratings) -> AnyFloats:
         return self._score(histories.csr(), histories.user_ids)
 
-    def server_scores(self, user_ids: npt.NDArray[Any]) -> Floats:
+    def server_scores(self, user_ids: npt.NDArray[Any]) -> AnyFloats:
         """Scores for known users from their AlterEgos alone, as by a server without histories."""
         rows = find(self._held.user_ids, user_ids)
         if (rows < 0).any():
             raise InputError(f"there is no AlterEgo of user {user_ids[int(np.argmin(rows))]!s}")
         return self._score(csr_array(self._expected(rows)), user_ids)
 
-    def _expected(self, rows: npt.NDArray[Any]) -> Floats:
+    def _expected(self, rows: npt.NDArray[Any]) -> AnyFloats:
         """What these AlterEgos stand for: expected histories, or themselves where not corrected."""
         own = self._profiles[rows]
         return self.guess(own) if self._corrected else own.toarray()
 
-    def guess(self, alteregos: Any) -> Floats:
+    def guess(self, alteregos: Any) -> AnyFloats:
         """The expected histories, one a row, of AlterEgos (sparse rows over the laws' outputs)."""
         return self._posterior.guess(alteregos)
 

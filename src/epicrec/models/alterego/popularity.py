@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Floats
 from epicrec.data import Catalogue
 from epicrec.perturb.d2p.correction import AlterEgos
 from epicrec.perturb.d2p.groups import PublicSimilarity
 from epicrec.perturb.d2p.shares import each_likely_shares
 from epicrec.perturb.epicrec.prior import default_prior
 from epicrec.perturb.received import Totals
-
-Floats = npt.NDArray[np.float64]
 
 _KNOWN = 100.0
 """Events that public knowledge alone is worth, beside totals of categories."""

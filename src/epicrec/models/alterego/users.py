@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import AnyFloats
 from epicrec.data import Catalogue, find
 from epicrec.errors import InputError
 from epicrec.models.alterego.model import TINY, AlterEgoModel
-from epicrec.models.base import Floats
 
 _USERS_AT_ONCE = 512
 
@@ -37,7 +37,7 @@ class D2PUserKNN(AlterEgoModel):
     by_user = True
 
     alterego_users_: npt.NDArray[Any]
-    norms_: Floats
+    norms_: AnyFloats
 
     def __init__(
         self,
@@ -76,12 +76,12 @@ class D2PUserKNN(AlterEgoModel):
             norms[rows] = np.linalg.norm(self._centred(self._expected(rows)), axis=1)
         self.norms_ = norms
 
-    def _centred(self, profiles: Floats) -> Floats:
+    def _centred(self, profiles: AnyFloats) -> AnyFloats:
         if not self._corrected:
             return profiles
         return np.asarray(profiles - profiles.sum(axis=1, keepdims=True) * self.shares_)
 
-    def _score(self, profiles: Any, user_ids: npt.NDArray[Any]) -> Floats:
+    def _score(self, profiles: Any, user_ids: npt.NDArray[Any]) -> AnyFloats:
         known = self._profiles
         asked = self._centred(profiles.toarray().astype(np.float64))
         lengths = np.linalg.norm(asked, axis=1, keepdims=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from epicrec.models.spectrum import Floats
+from epicrec.arrays import Floats
 
 RARE = 0.2
 """Items are weighted by count^-RARE, so that the best known do not rule."""

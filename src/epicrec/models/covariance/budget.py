@@ -8,8 +8,9 @@ from fractions import Fraction
 from math import isfinite, sqrt
 from typing import ClassVar, Literal, Protocol
 
+from epicrec.arrays import Integers
 from epicrec.data import Ratings
-from epicrec.engine import Integers, Once, drawn
+from epicrec.engine import Once, drawn
 from epicrec.errors import InputError
 from epicrec.models.covariance.basis import Basis
 from epicrec.models.covariance.statistics import MOST_USERS, Norm, Unit

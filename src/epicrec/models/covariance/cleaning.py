@@ -9,7 +9,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from epicrec.models.spectrum import Floats, leading_eigenpairs
+from epicrec.arrays import Floats
+from epicrec.models.spectrum import leading_eigenpairs
 
 RANK = 20
 SHRINK_DIAGONAL, SHRINK_PAIRS = 10.0, 10.0

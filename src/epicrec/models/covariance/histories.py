@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from epicrec.arrays import Floats
 from epicrec.data import Ratings
 from epicrec.engine import Engine
 from epicrec.models.covariance.basis import FEW, Basis, popularity_weights, with_own
@@ -29,7 +30,6 @@ from epicrec.models.covariance.tastes import (
 from epicrec.models.factors import history_state
 from epicrec.models.spectrum import (
     HISTORY_SAMPLING,
-    Floats,
     Spectrum,
     denoised,
     history_factors,

@@ -16,13 +16,11 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Integers
 from epicrec.data import Ratings
 from epicrec.errors import InputError
-from epicrec.machine import all_memory, free_memory, processors
+from epicrec.machine import all_memory, free_memory, in_threads, processors
 from epicrec.progress import report
-from epicrec.threads import in_threads
-
-Integers = npt.NDArray[np.int64]
 
 STRIP = 256
 """Items of a strip: a place among them is one byte."""

@@ -10,7 +10,6 @@ from math import exp, inf, log, sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from epicrec.data import Ratings
 from epicrec.engine import Engine
@@ -20,8 +19,6 @@ from epicrec.models.covariance.statistics import STEPS, ItemEffects, Unit
 from epicrec.models.estimates import ItemEstimates, ItemSums, item_estimates
 from epicrec.models.private_bias import ForAndAgainst, expected_mean, mean_rating
 from epicrec.models.spectrum import SAMPLING, Reach
-
-Floats = npt.NDArray[np.float64]
 
 UNEVEN = 1.35
 """User level: how far Σ c exceeds what n users with equal histories c would have, which is much the

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
-from epicrec.models.base import Feedback, Floats, Positions
+from epicrec.models.base import Feedback
 from epicrec.models.covariance.budget import Budget, NoiseKind, check_budget
 from epicrec.models.covariance.histories import release_histories
 from epicrec.models.covariance.neighbours import neighbour_predictions
@@ -172,12 +173,12 @@ class CovarianceKNN(CovarianceSVD):
                 "covariance-svd"
             )
 
-    def _scores(self, histories: Ratings) -> Floats:
+    def _scores(self, histories: Ratings) -> AnyFloats:
         rows = np.repeat(np.arange(histories.n_users), len(self.offsets_))
         items = np.tile(np.arange(len(self.offsets_)), histories.n_users)
         return self._predict(histories, rows, items).reshape(histories.n_users, -1)
 
-    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
+    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
         weights = self.weights_ if self.as_published else None
         k = self.k or (PUBLISHED_NEIGHBOURS if self.as_published else NEIGHBOURS)
         return neighbour_predictions(self.at_home, histories, k, rows, items, weights)

@@ -15,15 +15,13 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Floats, Integers
 from epicrec.data import Ratings, Scale
 from epicrec.engine import summed
 from epicrec.models.cholesky import inverse_root
 from epicrec.models.covariance.statistics import STEPS, Norm, Unit, in_steps, root
 from epicrec.models.private_bias import ForAndAgainst
 from epicrec.models.taste import Spread
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _AT_ONCE = 1 << 20  # ratings of the users that one thread looks at
 _ROWS = 128  # of a user at once: products so small stay in one thread, beside the others

@@ -9,12 +9,12 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Ratings
-from epicrec.models.base import Floats, Positions
+from epicrec.machine import in_threads
 from epicrec.models.cholesky import solve
 from epicrec.models.factors import AtHome
 from epicrec.progress import report
-from epicrec.threads import in_threads
 
 LONGEST = 2000
 """Up to this length of a history, all its covariances are computed at once where many are asked
@@ -28,7 +28,7 @@ def neighbour_predictions(
     rows: Positions,
     items: Positions,
     weights: npt.NDArray[np.float32] | None = None,
-) -> Floats:
+) -> AnyFloats:
     """expected_i + C_iN (C_NN + s²·I + V_N)⁻¹ residuals_N for each (row, item), rows ascending.
 
     C is F Fᵀ, V the variance of the items' means, and N are the k items of the history whose

@@ -17,11 +17,11 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Floats, Integers
 from epicrec.data import Ratings
 from epicrec.errors import InputError
 from epicrec.models.covariance.cleaning import TILE, Half, cleaned, half
 from epicrec.models.covariance.kernel import check_memory
-from epicrec.models.spectrum import Floats
 from epicrec.privacy import (
     Guarantee,
     add_discrete_laplace,
@@ -37,7 +37,6 @@ RESIDUALS, COVARIANCE, WEIGHTS = 4, 6, 7
 BETA_ITEM, BETA_USER, CLAMP, MOST_OFF = 15.0, 20.0, 1.0, 4.0
 RIDGE = 3.0
 """The paper fits it to held-out ratings; here it is fixed, as chosen on the simulated films."""
-Integers = npt.NDArray[np.int64]
 
 BITS = {1: (8, 22), 2: (9, 16)}
 """By norm: the grid of ratings in stars, and of users' weights, both in bits after the point. Finer

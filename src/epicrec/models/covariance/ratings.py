@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Floats, Integers
 from epicrec.data import Ratings, Scale
-from epicrec.engine import Engine, Integers
+from epicrec.engine import Engine
 from epicrec.models.covariance.budget import Budget
 from epicrec.models.covariance.kernel import check_memory, dense, fits
 from epicrec.models.covariance.looks import (
@@ -36,8 +37,6 @@ from epicrec.models.spectrum import (
     without_known,
 )
 from epicrec.models.taste import Spread, taste_columns, unclamped
-
-Floats = npt.NDArray[np.float64]
 
 OVERALL, LOOK = 0.03, 0.02
 """Rating level: parts of ε, spent on Laplace noise, for the mean rating and the number of people,

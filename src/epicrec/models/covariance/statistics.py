@@ -17,11 +17,11 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Integers
 from epicrec.data import Ratings, Scale
 from epicrec.engine import summed
 from epicrec.models.covariance.kernel import pair_sums
 
-Integers = npt.NDArray[np.int64]
 Unit = Literal["rating", "user"]
 Norm = Literal[1, 2]
 

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Integers
 from epicrec.data import Ratings
-from epicrec.models.covariance.statistics import Integers, Unit, root
+from epicrec.models.covariance.statistics import Unit, root
 from epicrec.progress import report
 
 TASTE_BITS, ITEM_BITS = 12, 15

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import AnyFloats, Array, Positions
 from epicrec.data import Ratings
 from epicrec.errors import InputError
-from epicrec.models.base import Feedback, Floats, Positions, Recommender
+from epicrec.machine import in_threads
+from epicrec.models.base import Feedback, Recommender
 from epicrec.models.bias import item_means, user_means
 from epicrec.progress import report
-from epicrec.threads import in_threads
-
-Array = npt.NDArray[Any]
 
 _ITEMS_AT_ONCE = 512
 
@@ -49,7 +46,7 @@ class ItemKNN(Recommender):
         self.damping = damping
 
     mean_: float
-    item_bias_: Floats
+    item_bias_: AnyFloats
     neighbours_: npt.NDArray[np.int32]
     similarities_: npt.NDArray[np.float32]
 
@@ -65,7 +62,7 @@ class ItemKNN(Recommender):
             ratings, self._residuals(ratings), kept, 0.0 if implicit else self.shrinkage
         )
 
-    def _scores(self, histories: Ratings) -> Floats:
+    def _scores(self, histories: Ratings) -> AnyFloats:
         residuals = self._residuals(histories)
         out = np.zeros((histories.n_users, histories.n_items), np.float32)
         arguments = (
@@ -81,7 +78,7 @@ class ItemKNN(Recommender):
         _average_similar(*arguments, self.k, self.ridge, out)
         return out + self._baseline(histories)[:, None] + self.item_bias_
 
-    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> Floats:
+    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
         if self.feedback == "implicit":
             return super()._predict(histories, rows, items)
         out = np.zeros(len(rows), np.float32)
@@ -96,7 +93,7 @@ class ItemKNN(Recommender):
         _average_similar_pairs(*arguments, self.k, self.ridge, rows, items, out)
         return self._baseline(histories)[rows] + self.item_bias_[items] + out
 
-    def _baseline(self, histories: Ratings) -> Floats:
+    def _baseline(self, histories: Ratings) -> AnyFloats:
         return self.mean_ + user_means(histories, self.mean_ + self.item_bias_, self.damping)
 
     def _residuals(self, histories: Ratings) -> npt.NDArray[np.float32]:

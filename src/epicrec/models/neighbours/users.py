@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import AnyFloats, Array
 from epicrec.data import Ratings
 from epicrec.errors import InputError
-from epicrec.machine import processors
-from epicrec.models.base import Feedback, Floats, Recommender
+from epicrec.machine import in_threads, processors
+from epicrec.models.base import Feedback, Recommender
 from epicrec.models.bias import user_means
-from epicrec.threads import in_threads
-
-Array = npt.NDArray[Any]
 
 
 class Avg(Recommender):
@@ -30,7 +27,7 @@ class Avg(Recommender):
     def _fit(self, ratings: Ratings) -> None:
         self.mean_ = float(ratings.values.mean(dtype=np.float64))
 
-    def _scores(self, histories: Ratings) -> Floats:
+    def _scores(self, histories: Ratings) -> AnyFloats:
         means = plain_means(histories, self.mean_)
         return np.broadcast_to(means[:, None], (histories.n_users, histories.n_items))
 
@@ -52,7 +49,7 @@ class _UserBased(Recommender):
     def _fit(self, ratings: Ratings) -> None:
         self.mean_ = float(ratings.values.mean(dtype=np.float64))
 
-    def _scores(self, histories: Ratings) -> Floats:
+    def _scores(self, histories: Ratings) -> AnyFloats:
         known = self.histories_
         assert known is not None
         implicit = self.feedback == "implicit"
@@ -71,7 +68,7 @@ class _UserBased(Recommender):
             pass
         return out if implicit else out + means[:, None]
 
-    def _means(self, histories: Ratings) -> Floats:
+    def _means(self, histories: Ratings) -> AnyFloats:
         return plain_means(histories, self.mean_)
 
     def _residuals(self, histories: Ratings) -> npt.NDArray[np.float32]:
@@ -142,7 +139,7 @@ class UserKNN(_UserBased):
     def _similarity(self) -> tuple[bool, float, int, float]:
         return False, float(self.shrinkage), self.k, float(self.ridge)
 
-    def _means(self, histories: Ratings) -> Floats:
+    def _means(self, histories: Ratings) -> AnyFloats:
         flat = np.full(histories.n_items, self.mean_)
         return self.mean_ + user_means(histories, flat, self.damping)
 
@@ -155,7 +152,7 @@ def _read_only(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return same
 
 
-def plain_means(histories: Ratings, otherwise: float) -> Floats:
+def plain_means(histories: Ratings, otherwise: float) -> AnyFloats:
     """Each history's mean rating; `otherwise` for an empty one."""
     counts = histories.user_counts
     sums = np.bincount(histories.users, histories.values, minlength=histories.n_users)

@@ -21,9 +21,10 @@ from scipy.linalg.lapack import dgecon
 from scipy.sparse import csr_array, hstack, issparse
 from scipy.sparse.linalg import LinearOperator, gmres
 
+from epicrec.arrays import Floats, Integers
 from epicrec.data import find
 from epicrec.errors import InputError
-from epicrec.perturb.d2p.groups import Floats, Groups, Integers
+from epicrec.perturb.d2p.groups import Groups
 from epicrec.perturb.d2p.substitution import Channel
 
 _DENSE = 4096  # up to here a channel is inverted as a full matrix

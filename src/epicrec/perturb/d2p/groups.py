@@ -16,14 +16,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from epicrec.arrays import Floats, Integers, Positions
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
+from epicrec.machine import in_threads
 from epicrec.progress import report
-from epicrec.threads import in_threads
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Positions = npt.NDArray[np.int32]
 
 GROUPS_VERSION = 1  # of how public groups are made; to be raised when they come out otherwise
 _LARGEST = 1 << 28  # members of all groups together: 1 GB

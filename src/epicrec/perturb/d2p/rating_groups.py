@@ -130,7 +130,7 @@ def _filled_up(groups: Groups, ratings: Ratings, floor: int) -> Groups:
     """Groups below the floor get the items nearest by cosine as well."""
     seen = ratings.as_history().csr().astype(np.float64)
     norms = np.maximum(np.sqrt(ratings.item_counts), 1e-12)
-    members = [groups.members(item) for item in range(len(groups))]
+    members: list[npt.NDArray[Any]] = [groups.members(item) for item in range(len(groups))]
     for item in np.flatnonzero(groups.sizes < floor):
         raters = np.asarray(seen[:, [item]].todense()).ravel()
         alike = (raters @ seen) / norms

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Floats, Integers
 from epicrec.perturb.d2p.correction import AlterEgos
-from epicrec.perturb.d2p.groups import Floats, Integers, PublicSimilarity
+from epicrec.perturb.d2p.groups import PublicSimilarity
 
 OWN = 0.5
 """The share of what sets an item apart that public features say nothing about."""

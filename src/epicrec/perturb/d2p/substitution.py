@@ -19,8 +19,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Floats, Integers
 from epicrec.errors import InputError
-from epicrec.perturb.d2p.groups import Floats, Groups, Integers
+from epicrec.perturb.d2p.groups import Groups
 from epicrec.privacy.noise import root_key, word_stream
 
 _ONE = 1 << 63

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Integers
 from epicrec.data import Scale
 from epicrec.errors import InputError
 from epicrec.privacy import add_discrete_laplace, laplace_scale
-
-Integers = npt.NDArray[np.int64]
 
 
 def span(scale: Scale) -> int:

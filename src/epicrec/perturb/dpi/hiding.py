@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Floats, Integers
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
 from epicrec.perturb.dpi.codes import check_epsilon, clamped, codes_of, span, values_of
@@ -21,9 +22,6 @@ from epicrec.perturb.received import Sent, Told
 from epicrec.privacy import Guarantee
 from epicrec.privacy.noise import root_key, word_stream
 from epicrec.seeds import derived
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _ONE = 1 << 62  # a probability is a whole number of 2⁻⁶² parts, so that bounds hold exactly
 _BELOW = 1 - Fraction(1, 1 << 40)  # more than what exp and a product of floats can be off by

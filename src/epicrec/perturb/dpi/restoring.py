@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Floats
 from epicrec.data import Ratings, Scale
 from epicrec.perturb.dpi.codes import codes_of, span, values_of
-
-Floats = npt.NDArray[np.float64]
 
 
 def unclamped(values: npt.NDArray[Any], scale: Scale, epsilon: float) -> Floats:

@@ -16,9 +16,9 @@ from math import ceil, isfinite
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Floats
 from epicrec.errors import InputError
 
-Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.uint8]
 
 _GRID = 2**20  # scales are multiples of 2⁻²⁰: exact as floats, so their JSON is exact too

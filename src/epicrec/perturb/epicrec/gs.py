@@ -11,11 +11,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Floats
 from epicrec.privacy import discrete_laplace
 from epicrec.seeds import derived
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _SAMPLE_PART = 0.25  # of the budget
 

@@ -10,9 +10,9 @@ from time import perf_counter
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from epicrec.arrays import Floats, Integers
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.perturb.contract import (
@@ -48,8 +48,6 @@ from epicrec.perturb.levels import (
 from epicrec.perturb.received import Sent, Told
 from epicrec.privacy import Guarantee, discrete_laplace
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Calibration = Literal["category", "lpa", "gs"]
 
 CLEAR = "Items whose categories are all 'all release' are sent as they are and are not protected."

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Bools, Floats, Integers
 from epicrec.data import Catalogue
 from epicrec.perturb.epicrec.calibrate import (
     category_scales,
@@ -17,10 +18,7 @@ from epicrec.perturb.epicrec.calibrate import (
     optimal_shares,
 )
 from epicrec.perturb.epicrec.prior import Prior, RowPrior
-from epicrec.perturb.levels import ALL, NO, PERTURBED, Level, Mask, has_any, treatments
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from epicrec.perturb.levels import ALL, NO, PERTURBED, Level, has_any, treatments
 
 _DENSE_CELLS = 1 << 20
 
@@ -40,8 +38,8 @@ class Plan:
     levels: dict[str, Level]
     noisy: Integers
     exact: Integers
-    counted: Mask
-    clear: Mask
+    counted: Bools
+    clear: Bools
     matrix: Any
     capacity: Integers
     row_of_item: Integers

@@ -12,12 +12,10 @@ from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 
+from epicrec.arrays import Floats
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
-
-Floats = npt.NDArray[np.float64]
 
 _STEPS = np.linspace(-3.5, 4.0, 31)  # sizes considered, in standard deviations of log size
 _FLOOR = 0.01  # every item keeps this part of the average weight: nothing is impossible

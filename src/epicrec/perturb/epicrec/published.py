@@ -7,13 +7,10 @@ solutions of the relaxed program it takes the one with the least Σ d²: like it
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from epicrec.arrays import Floats, Integers
 from epicrec.perturb.epicrec.plan import Plan
 from epicrec.perturb.epicrec.sanitise import fit_rows
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _EXACTLY = 300.0  # weight of the equalities, which can contradict each other, in the least squares
 _TIE = 1e-3

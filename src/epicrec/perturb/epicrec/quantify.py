@@ -12,13 +12,12 @@ from collections.abc import Callable
 from math import exp
 
 import numpy as np
-import numpy.typing as npt
 
+from epicrec.arrays import Floats
 from epicrec.perturb.epicrec.plan import Plan
 from epicrec.perturb.epicrec.prior import Prior
 from epicrec.perturb.epicrec.published import published_totals
 
-Floats = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator], Floats]
 Realise = Callable[[Floats, np.random.Generator], Floats]
 

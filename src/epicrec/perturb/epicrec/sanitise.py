@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from epicrec.arrays import Floats
+
 Counts = npt.NDArray[np.int64]
 
 _TIE = 1e-3  # how little the wish for the usual mixture counts against the totals

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Connection, select
 
+from epicrec.arrays import Integers
 from epicrec.server.meaning import Meaning
 from epicrec.server.store.database import rows_of
 from epicrec.server.store.schema import feedback, releases
 
-Integers = npt.NDArray[np.int64]
 _CHUNK = 200_000
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, csr_matrix
 from sqlalchemy import Connection
 
+from epicrec.arrays import Integers
 from epicrec.data import Catalogue, find
 from epicrec.data.usual import drawn_by
 from epicrec.errors import InputError
@@ -31,7 +32,6 @@ from epicrec.server.meaning import Meaning
 from epicrec.server.store import catalogue, people, received, releases
 from epicrec.server.store.received import Law, Part, Under
 
-Integers = npt.NDArray[np.int64]
 MOST_LAWS = 32
 """Laws that are learned from, those with most releases first: each costs time and memory."""
 

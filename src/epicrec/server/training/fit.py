@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
+from epicrec.arrays import Array
 from epicrec.data import find
 from epicrec.errors import InputError
 from epicrec.models.alterego.blend import SURE, Blend, judged
@@ -30,8 +30,6 @@ from epicrec.server.training import folders, ledger
 from epicrec.server.training.evidence import Evidence, gather
 from epicrec.server.training.folding import Folding
 from epicrec.server.training.publish import publish_learned
-
-Array = npt.NDArray[Any]
 
 POPULARITY, ALS, D2P_SVD = "popularity", "als", "d2p-svd"
 _USERS_AT_ONCE = 4096

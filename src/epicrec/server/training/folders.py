@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from epicrec.disk import locked, sync_folder
+from epicrec.arrays import Array
 from epicrec.errors import InputError
+from epicrec.files import locked, sync_folder
 from epicrec.server.rights import close, opener
 from epicrec.server.training.folding import Folding
-
-Array = npt.NDArray[Any]
 
 ARRAYS = (
     "item_keys",  # of the items that may be recommended, ascending

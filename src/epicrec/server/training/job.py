@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from epicrec.disk import locked
 from epicrec.errors import EpicrecError
+from epicrec.files import locked
 from epicrec.progress import listening
 from epicrec.server.settings import Settings
 from epicrec.server.training.folders import write_atomically

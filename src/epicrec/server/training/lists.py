@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from epicrec.arrays import Array
 from epicrec.server.store.received import Own
 from epicrec.server.training import folders
 from epicrec.server.training.folding import Folding
 
-Array = npt.NDArray[Any]
 Ranked = list[tuple[str, float]]
 
 
