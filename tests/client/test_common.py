@@ -28,7 +28,7 @@ from epicrec.collective.shares import Report, open_share
 from epicrec.collective.simulation import seeded
 from epicrec.collective.statistics import one_history, statistic_of
 from epicrec.data import Catalogue, load_dataset
-from epicrec.data.usual import usual_titles
+from epicrec.data.embedded import usual_titles
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Ledger
 from epicrec.server import operating

@@ -14,7 +14,7 @@ from epicrec.client.choice import Choice
 from epicrec.client.device import Device
 from epicrec.data import Catalogue
 from epicrec.data.datasets import load_catalogue
-from epicrec.data.usual import among, usual_titles
+from epicrec.data.embedded import among, usual_titles
 from epicrec.server.training.evidence import gather
 
 TITLES = usual_titles()

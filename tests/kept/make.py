@@ -35,7 +35,8 @@ from epicrec.client.schedule import set_schedule
 from epicrec.client.store import Store
 from epicrec.client.web import Ask, State
 from epicrec.data.datasets import write_dataset
-from epicrec.data.simulate import embedded_items, simulate_table
+from epicrec.data.embedded import embedded_items
+from epicrec.data.simulate import simulate_table
 from epicrec.perturb import MEpicRec, Release, SEpicRec
 from epicrec.server import serve
 

@@ -10,7 +10,7 @@ import pytest
 
 from epicrec.cli import main
 from epicrec.data import Ratings
-from epicrec.data.source import Source
+from epicrec.data.formats import Source
 from epicrec.errors import InputError
 from epicrec.models import base, make_model
 from epicrec.models.tables import write_lists, write_scores

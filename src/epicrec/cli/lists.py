@@ -127,7 +127,7 @@ def predict(
 
     An item that the model does not know scores NaN; a user it does not know is refused.
     """
-    from epicrec.data.source import Source
+    from epicrec.data.formats import Source
     from epicrec.models import load
     from epicrec.models.tables import write_scores
 
@@ -188,7 +188,7 @@ def _read_history(path: Path, model: Any) -> Any:
     """One person's table, or a release that `epicrec perturb --json` printed, used as it is."""
     import pyarrow as pa
 
-    from epicrec.data.source import Source
+    from epicrec.data.formats import Source
     from epicrec.models.after_dpi import ReleasedRatings
     from epicrec.perturb import Release
 

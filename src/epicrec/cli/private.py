@@ -74,7 +74,7 @@ def perturb(
 
     With --engine spark, --data and --output: the histories of a whole population in a cluster.
     """
-    from epicrec.data.source import Source
+    from epicrec.data.formats import Source
     from epicrec.files import check_output
     from epicrec.parameters import given
     from epicrec.perturb import make_perturber, release_through

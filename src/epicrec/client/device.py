@@ -28,7 +28,7 @@ from epicrec.client.uploads import forget_uploads
 from epicrec.client.vault import write_private
 from epicrec.data import EMBEDDED, Catalogue
 from epicrec.data.datasets import load_catalogue
-from epicrec.data.usual import among
+from epicrec.data.embedded import among
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Ledger
 

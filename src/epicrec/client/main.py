@@ -147,7 +147,7 @@ def catalogue_of(folder: Path, name: str) -> Catalogue:
     from epicrec.data import EMBEDDED
     from epicrec.data.catalogue import with_text_ids
     from epicrec.data.datasets import load_catalogue
-    from epicrec.data.usual import TITLES, usual_titles
+    from epicrec.data.embedded import TITLES, usual_titles
 
     if name == TITLES:
         added = folder / ADDED

@@ -23,7 +23,7 @@ _YEAR_IN_TITLE = re.compile(r"\((\d{4})\)\s*$")
 class CategoryRows:
     """The distinct category rows of a catalogue: items in the same categories share one.
 
-    Thousands of items fall into a few hundred rows, so a program over items shrinks to one over
+    Thousands of items fall into a few hundred rows, so an optimisation over items becomes one over
     rows.
     `matrix[r, j]` is 1 where row r has category j, `row_of_item[i]` the row of item i, `sizes[r]`
     how many items share row r.
@@ -127,7 +127,7 @@ class Catalogue:
         return table
 
     def positions(self, item_ids: Any) -> npt.NDArray[np.int64]:
-        """Where these items stand in the catalogue; -1 for the unknown."""
+        """The positions of these items in the catalogue; -1 for unknown items."""
         return find(self.item_ids, item_ids, ordered=self._is_ordered)
 
     def categories_of(self, item: int) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ class Catalogue:
 
     @cached_property
     def version(self) -> str:
-        """Tells catalogues apart: the same for the same items, years, categories, popularity."""
+        """A hash of items, years, categories and popularity: equal for equal catalogues."""
         found = hashlib.sha256("\n".join([*map(str, self.item_ids), "", *self.categories]).encode())
         for column in (self.years, self.indptr, self.indices, self.popularity):
             found.update(b"" if column is None else np.ascontiguousarray(column).tobytes())

@@ -40,8 +40,8 @@ class Ratings:
     `item_ids`, and `values` their ratings. A `scale` of None means a history: what was seen, not
     how it was rated; its values are all 1. The vocabularies may name users and items without
     ratings, and a part made with `select` keeps them, so positions mean the same on both sides of a
-    split. `items_given` and `scale_given` tell what is public from what was read off the ratings,
-    and so would tell of them: the list of items and the scale were given by the caller, or not.
+    split. `items_given` and `scale_given` say whether the caller gave the list of items and the
+    scale. What was read off the ratings instead reveals something about them and is not public.
 
     >>> ratings = Ratings.from_columns(["ann", "bob", "ann"], [10, 10, 30], [4, 2, 5])
     >>> len(ratings), ratings.user_ids.tolist(), ratings.item_ids.tolist()
@@ -65,7 +65,7 @@ class Ratings:
         for column in self._columns().values():
             column.flags.writeable = False
 
-    # ---- made from ------------------------------------------------------------------------
+    # ---- construction ------------------------------------------------------------------------
 
     @classmethod
     def from_columns(
@@ -160,7 +160,7 @@ class Ratings:
         return np.repeat(np.arange(self.n_users, dtype=np.int32), self.user_counts)
 
     def row(self, user: int) -> slice:
-        """Where the ratings of the user at this position stand."""
+        """The slice that holds the ratings of the user at this position."""
         return slice(int(self.indptr[user]), int(self.indptr[user + 1]))
 
     def csr(self) -> Any:
@@ -234,7 +234,7 @@ class Ratings:
             first = last
 
     def let_go(self) -> None:
-        """Give back the memory that mapped columns were read into; the next look reads again."""
+        """Give back the memory that mapped columns were read into; later access reads again."""
         for column in self._columns().values():
             mapped = getattr(column, "_mmap", None)
             if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
@@ -250,7 +250,7 @@ class Ratings:
         return self if self.n_users <= most else self.between(0, most)
 
     def positions(self, user_ids: Sequence[Any] | Array) -> npt.NDArray[np.int64]:
-        """Where these users stand in `user_ids`; -1 for the unknown."""
+        """The positions of these users in `user_ids`; -1 for unknown users."""
         return find(self.user_ids, user_ids)
 
     def with_items(self, item_ids: Array) -> Self:
@@ -324,7 +324,7 @@ class Ratings:
             name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
             for name in meta["columns"]
         }
-        given = {name: meta.get(name, False) for name in ("items_given", "scale_given")}
+        given = {name: meta[name] for name in ("items_given", "scale_given")}
         return cls(scale=Scale(**meta["scale"]) if meta["scale"] else None, **columns, **given)
 
     def _columns(self) -> Mapping[str, Array]:
@@ -343,7 +343,7 @@ class Ratings:
 def describe_columns(
     folder: Path, names: list[str], scale: Scale | None, items_given: bool, scale_given: bool
 ) -> None:
-    """Say beside the columns in a folder what they are, for `Ratings.open`."""
+    """Write beside the columns in a folder what they are, for `Ratings.open`."""
     meta = {
         "scale": scale and asdict(scale),
         "columns": names,
@@ -354,7 +354,7 @@ def describe_columns(
 
 
 def _canonical_order(users: Array, items: Array) -> npt.NDArray[np.int64] | None:
-    """The order by user, then item; None where the rows stand in it already."""
+    """The order by user, then item; None where the rows are in it already."""
     ahead = users[1:] > users[:-1]
     ahead |= (users[1:] == users[:-1]) & (items[1:] >= items[:-1])
     if ahead.all():

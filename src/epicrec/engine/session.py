@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from epicrec.data import Catalogue, Scale
-from epicrec.data.datasets import EMBEDDED, Public, find_dataset, load_items, public_of
+from epicrec.data.datasets import find_dataset, load_items, public_of
+from epicrec.data.embedded import EMBEDDED
 from epicrec.data.formats import ALIASES, ratings_file
+from epicrec.data.public import Public
 from epicrec.data.simulate import simulate_table
 from epicrec.engine.spark import SparkRatings, told
 from epicrec.errors import InputError

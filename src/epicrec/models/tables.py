@@ -15,7 +15,7 @@ import pyarrow.parquet as pa_parquet
 
 from epicrec.data import Ratings
 from epicrec.data.columns import ids_of
-from epicrec.data.source import Source
+from epicrec.data.formats import Source
 from epicrec.errors import InputError
 from epicrec.files import check_output, write_whole
 from epicrec.models.base import Recommender

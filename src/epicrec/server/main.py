@@ -136,7 +136,7 @@ def config_of(settings: Settings, app: Any) -> uvicorn.Config:
 
 def _with_items(settings: Settings) -> Settings:
     """A server that nobody gave any items begins with those that a client begins with."""
-    from epicrec.data.usual import TITLES
+    from epicrec.data.embedded import TITLES
     from epicrec.server.store import catalogue
     from epicrec.server.store.database import Database
 

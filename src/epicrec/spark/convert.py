@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from epicrec.data import Scale, find
 from epicrec.data.columns import NAMES, check_names, check_rated
-from epicrec.data.datasets import Public, whole_or_not, write_public
+from epicrec.data.datasets import whole_or_not
+from epicrec.data.public import Public, write_public
 from epicrec.engine.people import whole_users
 from epicrec.engine.session import load_frame, public_there
 from epicrec.engine.spark import tasks_at_once, told

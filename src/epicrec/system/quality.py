@@ -24,9 +24,9 @@ from epicrec.client.ranking import HIGH, best, popularity_of
 from epicrec.data import EMBEDDED, Catalogue, Dataset, Ratings, load_dataset, split_per_user
 from epicrec.data.catalogue import with_text_ids
 from epicrec.data.datasets import write_dataset
+from epicrec.data.embedded import usual_titles
 from epicrec.data.scale import HALF_STARS, STARS
 from epicrec.data.simulate import simulate_table
-from epicrec.data.usual import usual_titles
 from epicrec.errors import EpicrecError, InputError
 from epicrec.evaluate.metrics import list_metrics
 from epicrec.progress import report

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from epicrec.data import Catalogue, Ratings, Scale
-from epicrec.data.simulate import embedded_items, simulate_table
+from epicrec.data.embedded import embedded_items
+from epicrec.data.simulate import simulate_table
 
 __all__ = ["films", "viewers"]
 

@@ -27,7 +27,7 @@ from epicrec.client.store import PLAIN, set_aside
 from epicrec.client.vault import LEAST, DamagedError, Vault, WrongPassphraseError
 from epicrec.client.web import Ask, Handler, to
 from epicrec.data.catalogue import with_text_ids
-from epicrec.data.usual import usual_titles
+from epicrec.data.embedded import usual_titles
 from epicrec.errors import InputError
 
 # ---- the server ---------------------------------------------------------------------------

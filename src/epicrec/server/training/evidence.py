@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 
 from epicrec.arrays import Integers
 from epicrec.data import Catalogue, find
-from epicrec.data.usual import drawn_by
+from epicrec.data.embedded import drawn_by
 from epicrec.errors import InputError
 from epicrec.models.alterego.model import aligned
 from epicrec.perturb import perturber_class

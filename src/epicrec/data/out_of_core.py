@@ -1,10 +1,10 @@
-"""Stream: ratings from files of any size into columns on the disk, in memory that does not grow.
+"""Out of core: ratings from files of any size into columns on the disk, in memory that stays small.
 
 The rows are read once and put aside as records of codes; then every id has its position, and the
 records are dealt into buckets of consecutive users, each of which is sorted by itself and written.
 So a row is read and written three times, whatever the order of the file, and sorting costs
-n log m for n rows in buckets of m. Where the users stand in order already, what was put aside is
-buckets as it is. In memory are one block or bucket, the ids, and a few bytes for each of these.
+n log m for n rows in buckets of m. Where the users are in order already, the rows put aside serve
+as the buckets. Memory holds one block or bucket, the ids, and a few bytes for each of these.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from epicrec.arrays import Array, Integers
 from epicrec.data.columns import (
@@ -31,11 +33,10 @@ from epicrec.data.columns import (
     rating_values,
     repeats,
 )
+from epicrec.data.formats import Source
 from epicrec.data.ids import find, is_ordered
 from epicrec.data.ratings import Ratings, describe_columns
 from epicrec.data.scale import KNOWN_SCALES, Scale
-from epicrec.data.source import Source
-from epicrec.data.vocabulary import Vocabulary
 from epicrec.errors import InputError
 from epicrec.files import refused
 from epicrec.progress import report
@@ -47,11 +48,13 @@ ROWS = 1 << 21
 """Rows of a bucket, at most, unless one user has more."""
 MOST_BUCKETS = 256
 """Buckets are files that are open at once; with more rows than these take, buckets are larger."""
+MOST_IDS = (1 << 31) - 2
+"""Positions are int32, so no vocabulary is longer."""
 
 
 @dataclass(frozen=True)
 class _Aside:
-    """What was read: records of codes in the order of the rows, and what the codes stand for."""
+    """The rows that were read: records of codes in their order, and what the codes mean."""
 
     path: Path
     record: np.dtype[Any]
@@ -60,7 +63,7 @@ class _Aside:
     counts: Integers
     """The rows of each user, by code."""
     together: bool
-    """Whether each user's rows stand beside each other."""
+    """Whether each user's rows are next to each other."""
     scale: Scale | None
 
     def blocks(self) -> Iterator[Array]:
@@ -71,13 +74,13 @@ class _Aside:
 
 @dataclass(frozen=True)
 class _Order:
-    """Where users and items stand in the end, by code."""
+    """The final positions of users and items, by code."""
 
     user_ids: Array
     users: Codes
     item_ids: Array
     items: Codes
-    """Items that are not listed stand behind those that are."""
+    """Items that are not listed come after those that are."""
     counts: Integers
     """The rows of each user, in order."""
 
@@ -103,9 +106,9 @@ def into_columns(
     rows: int = ROWS,
 ) -> tuple[Ratings, int]:
     """Ratings mapped from columns in the folder, and how many rows were left out because their
-    items are not listed or their values off the scale: as `load_dataset` has them, to the last bit.
+    items are not listed or their values off the scale: bit by bit those of `load_dataset`.
 
-    The folder has all the columns in the end, or what it had before.
+    The folder holds all the columns afterwards or, after an error, what it held before.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".ratings-", dir=folder) as unfinished:
@@ -172,13 +175,13 @@ def _record(names: list[str]) -> np.dtype[Any]:
 
 
 def _columns(record: np.dtype[Any]) -> dict[str, str]:
-    """The columns of `Ratings` that a record has, with its own names of them."""
+    """The columns of `Ratings` that a record has, and the names of its own fields for them."""
     columns = {"items": "item", "values": "value", "timestamps": "timestamp", "probe": "probe"}
     return {name: field for name, field in columns.items() if field in (record.names or ())}
 
 
 def _write(aside: _Aside, order: _Order, place: Path, scale: Scale | None, rows: int) -> Integers:
-    """Write the columns, bucket after bucket, and tell where each user's ratings begin."""
+    """Write the columns, bucket by bucket; return where each user's ratings begin."""
     edges = _edges(order.counts, rows)
     kept = np.empty(len(order.user_ids), np.int64)
     with ExitStack() as files:
@@ -265,7 +268,7 @@ def _sorted(records: Array, aside: _Aside, order: _Order) -> Array:
 
 
 def _repeated(record: Any, aside: _Aside, order: _Order) -> BadRow:
-    """The first two rows of this user and item, looked for in what was put aside."""
+    """The error for the first two rows of this user and item, found in what was put aside."""
     user = int(np.flatnonzero(order.users == record["user"])[0])
     item = int(np.flatnonzero(order.items == record["item"])[0])
     rows: list[int] = []
@@ -300,3 +303,128 @@ class _Column:
     def __exit__(self, *_: object) -> None:
         self._write_header()
         self._file.close()
+
+
+# ---- codes of ids ----------------------------------------------------------------------------
+
+
+class Vocabulary:
+    """Ids as they come, each with a code in order of appearance.
+
+    Memory grows with the ids and with nothing else.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._numbers = _Numbers()
+        self._texts: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers) + len(self._texts)
+
+    def codes(self, column: pa.ChunkedArray) -> Codes:
+        """The code of each id of a column, as `ids_of` gives it; new ids get the next ones."""
+        number = pa.types.is_integer(column.type)
+        if len(self._texts if number else self._numbers):
+            raise InputError(
+                f"{self.name} is a number in one part and text in another; give all parts one type"
+            )
+        found = self._numbers.codes(_int64(column)) if number else self._of_texts(column)
+        if len(self) > MOST_IDS:
+            raise InputError(
+                f"there are more than {MOST_IDS:,} ids in {self.name}, which is too many"
+            )
+        return found
+
+    def in_order(self) -> tuple[Array, Codes]:
+        """The ids in order, and for each code the position of its id."""
+        ids = np.array([*self._texts]) if self._texts else self._numbers.ids
+        order = np.argsort(ids, kind="stable")
+        position = np.empty(len(ids), np.int32)
+        position[order] = np.arange(len(ids), dtype=np.int32)
+        return ids[order], position
+
+    def _of_texts(self, column: pa.ChunkedArray) -> Codes:
+        encoded = pc.dictionary_encode(column).combine_chunks()
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.chunk(0)
+        known = self._texts
+        codes = [known.setdefault(text, len(known)) for text in encoded.dictionary.to_pylist()]
+        return np.asarray(np.asarray(codes, np.int32)[encoded.indices.to_numpy()])
+
+
+def _int64(column: pa.ChunkedArray) -> Integers:
+    return np.asarray(pc.cast(column, pa.int64()).to_numpy(), np.int64)
+
+
+class _Numbers:
+    """Whole numbers by open addressing: a slot holds a code, and the code says which number."""
+
+    def __init__(self) -> None:
+        self._slots = np.full(1 << 12, -1, np.int32)
+        self._ids = np.empty(_room(self._slots), np.int64)
+        self._known = 0
+
+    def __len__(self) -> int:
+        return self._known
+
+    @property
+    def ids(self) -> Integers:
+        return self._ids[: self._known]
+
+    def codes(self, values: Integers) -> Codes:
+        out = np.empty(len(values), np.int32)
+        done = 0
+        while True:
+            done, self._known = _look_up(values, done, self._slots, self._ids, self._known, out)
+            if done == len(values):
+                return out
+            slots = np.full(2 * len(self._slots), -1, np.int32)
+            ids = np.empty(_room(slots), np.int64)
+            ids[: self._known] = self.ids
+            _fill(self.ids, slots)
+            self._slots, self._ids = slots, ids
+
+
+def _room(slots: Codes) -> int:
+    """How many ids a table takes before it is doubled."""
+    return len(slots) // 4 * 3
+
+
+@numba.njit(cache=True, nogil=True)
+def _slot(value: Any, size: Any) -> Any:
+    """The slot where the search for a number begins: the high bits of a product (Knuth's)."""
+    mixed = np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64((mixed >> np.uint64(32)) & np.uint64(size - 1))
+
+
+@numba.njit(cache=True, nogil=True)
+def _look_up(
+    values: Integers, done: int, slots: Codes, ids: Integers, known: int, out: Codes
+) -> tuple[int, int]:
+    """Write the codes of the values from `done` on, until the table is full; return how far that
+    was, and how many ids are known by then."""
+    last = len(slots) - 1
+    for at in range(done, len(values)):
+        value = values[at]
+        slot = _slot(value, len(slots))
+        while slots[slot] >= 0 and ids[slots[slot]] != value:
+            slot = (slot + 1) & last
+        if slots[slot] < 0:
+            if known == len(ids):
+                return at, known
+            slots[slot] = known
+            ids[known] = value
+            known += 1
+        out[at] = slots[slot]
+    return len(values), known
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill(ids: Integers, slots: Codes) -> None:
+    last = len(slots) - 1
+    for code in range(len(ids)):
+        slot = _slot(ids[code], len(slots))
+        while slots[slot] >= 0:
+            slot = (slot + 1) & last
+        slots[slot] = code

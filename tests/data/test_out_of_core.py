@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epicrec.data import Ratings, Scale, load_dataset, source, stream
+from epicrec.data import Ratings, Scale, formats, load_dataset, out_of_core
 from epicrec.data.columns import ids_of
 from epicrec.data.datasets import convert_dataset
-from epicrec.data.source import Source
-from epicrec.data.vocabulary import Vocabulary
+from epicrec.data.formats import Source
+from epicrec.data.out_of_core import Vocabulary
 from epicrec.errors import InputError
 from epicrec.progress import listening
 
@@ -43,7 +43,7 @@ def write(table: pa.Table, folder, kind: str):
 
 
 def columns(folder) -> dict[str, bytes]:
-    """What `Ratings.save` and a stream leave in a folder."""
+    """What `Ratings.save` and `into_columns` leave in a folder."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -93,10 +93,10 @@ def test_a_stream_is_the_whole_to_the_last_bit(
 
     (folder / "streamed").mkdir()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source, "_ROWS", chunk)
-        patch.setattr(source, "BLOCK", 40 + 200 * chunk)
-        patch.setattr(stream, "_AT_ONCE", chunk)
-        streamed, left_out = stream.into_columns(
+        patch.setattr(formats, "_ROWS", chunk)
+        patch.setattr(formats, "BLOCK", 40 + 200 * chunk)
+        patch.setattr(out_of_core, "_AT_ONCE", chunk)
+        streamed, left_out = out_of_core.into_columns(
             Source(at), folder / "streamed", items=items, scale=scale, rows=chunk
         )
     assert columns(folder / "streamed") == columns(folder / "whole")
@@ -110,7 +110,9 @@ def test_order_and_parts_do_not_matter(tmp_path, viewers: Ratings, kind) -> None
     viewers.with_scale(STARS).save(tmp_path / "whole")
     made = tmp_path / "made"
     made.mkdir()
-    dataset = stream.into_columns(Source(write(mixed, tmp_path, kind)), made, scale=STARS, rows=999)
+    dataset = out_of_core.into_columns(
+        Source(write(mixed, tmp_path, kind)), made, scale=STARS, rows=999
+    )
     assert len(dataset[0]) == len(viewers)
     # a file tells of the items that were rated, not of those that are listed
     back = Ratings.open(made).with_items(viewers.item_ids)
@@ -120,11 +122,11 @@ def test_order_and_parts_do_not_matter(tmp_path, viewers: Ratings, kind) -> None
 @pytest.mark.parametrize("late", ["x7", "7.5e3"])
 def test_ids_are_what_the_whole_column_is(tmp_path, monkeypatch, late) -> None:
     """A late text makes all ids texts, as written; a late float leaves them whole numbers."""
-    monkeypatch.setattr(source, "BLOCK", 64)
+    monkeypatch.setattr(formats, "BLOCK", 64)
     lines = [f"{user:03d},{item},3" for user in range(40) for item in range(3)]
     (tmp_path / "r.csv").write_text("\n".join(["user_id,item_id,rating", *lines, f"{late},1,4"]))
     (tmp_path / "out").mkdir()
-    ratings, _ = stream.into_columns(Source(tmp_path / "r.csv"), tmp_path / "out")
+    ratings, _ = out_of_core.into_columns(Source(tmp_path / "r.csv"), tmp_path / "out")
     expected = ["000", "x7"] if late == "x7" else [0, 7500]
     assert ratings.user_ids[[0, -1]].tolist() == expected
     assert len(ratings) == 121
@@ -228,8 +230,8 @@ def test_parts_must_agree(tmp_path) -> None:
 
 def test_memory_holds_a_block_and_a_bucket_whatever_the_size(tmp_path, monkeypatch) -> None:
     """Four times the rows of the same people and items: the same peak."""
-    monkeypatch.setattr(source, "_ROWS", 1 << 10)
-    monkeypatch.setattr(stream, "_AT_ONCE", 1 << 10)
+    monkeypatch.setattr(formats, "_ROWS", 1 << 10)
+    monkeypatch.setattr(out_of_core, "_AT_ONCE", 1 << 10)
     peaks = []
     for rows in (100_000, 400_000):
         user = np.arange(rows) % 97
@@ -240,10 +242,10 @@ def test_memory_holds_a_block_and_a_bucket_whatever_the_size(tmp_path, monkeypat
         pa_parquet.write_table(table, at, row_group_size=1 << 12)
         out = tmp_path / f"{rows}"
         out.mkdir()
-        stream.into_columns(Source(at), out, rows=1 << 12)  # compiled
+        out_of_core.into_columns(Source(at), out, rows=1 << 12)  # compiled
         del table
         tracemalloc.start()
-        stream.into_columns(Source(at), out, rows=1 << 12)
+        out_of_core.into_columns(Source(at), out, rows=1 << 12)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0]
