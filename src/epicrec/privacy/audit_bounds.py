@@ -1,7 +1,7 @@
-"""A lower bound on the ε or μ that a mechanism really has, from its outputs on neighbouring inputs.
+"""Audit bounds: lower bounds on a mechanism's true ε or μ, from outputs on neighbouring inputs.
 
-A proof says ε is at most something; an audit says it is at least something. When the two cross,
-one of them is wrong, and it is the proof or the code.
+A proof bounds ε from above, an audit from below. Where the bounds cross, the proof or the code is
+wrong. The games that produce the outputs are in `epicrec.evaluate`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import beta, norm
 
+from epicrec.arrays import Bools, Floats
 from epicrec.errors import InputError
 
 _CELLS = 256
@@ -32,7 +33,7 @@ class AuditResult:
     measure: Literal["ε", "μ"] = "ε"
 
     def holds(self, claimed: float) -> bool:
-        """Whether a claimed ε, or μ, is compatible with what was seen."""
+        """Whether a claimed ε, or μ, is compatible with the bound."""
         return self.lower_bound <= claimed
 
 
@@ -46,11 +47,11 @@ def audit_epsilon(
     """Bound ε from below, given many independent outputs on each of two neighbouring inputs.
 
     An output is one number; reduce a larger one to the number that best tells the inputs apart.
-    (ε, δ)-DP gives P_a(S) ≤ e^ε P_b(S) + δ for every event S, both ways round. The event and the
-    way round are chosen on the first half of the runs: up to or from a threshold, or the values
-    where one input's outputs are most in excess (which, by a quarter of the runs, and how many of
-    them, by the next). That one event is then tested on the second half with Clopper-Pearson
-    bounds, so no correction for having searched is needed.
+    (ε, δ)-DP gives P_a(S) ≤ e^ε P_b(S) + δ for every event S, and the same with a and b swapped.
+    The event and the direction are chosen on the first half of the runs: outputs up to or from a
+    threshold, or the values where one input's outputs are most in excess (a quarter of the runs
+    ranks the values, the next decides how many to take). That one event is then tested on the
+    second half with Clopper-Pearson bounds, so no correction for the search is needed.
     """
     if not 0 <= delta < 1 or not 0 < confidence < 1:
         raise InputError("delta must be in [0, 1) and confidence in (0, 1)")
@@ -67,30 +68,30 @@ def audit_epsilon(
     best, chosen = -np.inf, (0, np.zeros(edges.size, dtype=bool))
     forward = np.arange(edges.size)
     strict = 1 - (1 - confidence) / 1000  # luck in a small event must not win the choice
-    for way in (0, 1):
-        excess = np.argsort(-(sorting[way] + _PRIOR) / (sorting[1 - way] + _PRIOR), kind="stable")
+    for side in (0, 1):
+        excess = np.argsort(-(sorting[side] + _PRIOR) / (sorting[1 - side] + _PRIOR), kind="stable")
         # cells in order by their luck are not judged by the same luck
         for order, seen, number in (
             (forward, whole, half), (forward[::-1], whole, half), (excess, rest, half - quarter),
         ):  # fmt: skip
-            more, less = seen[way][order], seen[1 - way][order]
+            more, less = seen[side][order], seen[1 - side][order]
             bounds = _lower_bounds(np.cumsum(more), np.cumsum(less), number, delta, strict)
             size = int(np.argmax(bounds))
             if bounds[size] > best:
                 best = bounds[size]
                 event = np.zeros(edges.size, dtype=bool)
                 event[order[: size + 1]] = True
-                chosen = (way, event)
+                chosen = (side, event)
 
-    way, event = chosen
-    more, less = second[way][event].sum(), second[1 - way][event].sum()
+    side, event = chosen
+    more, less = second[side][event].sum(), second[1 - side][event].sum()
     bound = float(_lower_bounds(more, less, runs - half, delta, confidence))
     return AuditResult(
         lower_bound=max(bound, 0.0),
         delta=delta,
         confidence=confidence,
         runs=runs,
-        event=_describe(event, edges, "ab"[way]),
+        event=_describe(event, edges, "ab"[side]),
     )
 
 
@@ -99,11 +100,11 @@ def audit_mu(
 ) -> AuditResult:
     """Bound μ from below, for a mechanism that claims to be μ-Gaussian-DP.
 
-    A test that calls a from b, wrongly with the rates α and β, has β ≥ Φ(Φ⁻¹(1-α) - μ): the
+    A test that tells a from b with the error rates α and β has β ≥ Φ(Φ⁻¹(1-α) - μ): the
     mechanism's trade-off curve lies there or above (Dong, Roth & Su). So μ ≥ Φ⁻¹(1-α) - Φ⁻¹(β),
     with Clopper-Pearson bounds from above for both rates (Nasr et al. 2023). The threshold is
     chosen on the first fifth of the runs and tested on the rest. A bound on ε at a tiny δ would see
-    one end of the curve only, where hardly any run comes.
+    only one end of the curve, which hardly any run reaches.
     """
     if not 0 < confidence < 1:
         raise InputError("confidence must be in (0, 1)")
@@ -126,8 +127,8 @@ def audit_mu(
     )
 
 
-def _mus(a: Any, b: Any, thresholds: npt.NDArray[np.float64], confidence: float) -> Any:
-    """What each threshold shows of μ: b lies at or above it, a below."""
+def _mus(a: Any, b: Any, thresholds: Floats, confidence: float) -> Any:
+    """The bound on μ by each threshold: b lies at or above it, a below."""
     risk = (1 - confidence) / 2
     wrong_a = a.size - np.searchsorted(np.sort(a), thresholds, side="left")
     wrong_b = np.searchsorted(np.sort(b), thresholds, side="left")
@@ -149,11 +150,11 @@ def _lower_bounds(more: Any, less: Any, runs: int, delta: float, confidence: flo
     return np.where(excess > 0, np.log(np.maximum(excess, 1e-300) / high), -np.inf)
 
 
-def _edges(pooled: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _edges(pooled: Floats) -> Floats:
     """Lower edges of cells around every distinct value, or quantiles where there are too many.
 
-    A value that was not seen before belongs to the nearest: a cell that began at one value and
-    reached to the next would take in half of what is rare.
+    A value that was not seen before belongs to the nearest one: a cell from one value to the next
+    would take in half of the rare values.
     """
     values = np.unique(pooled)
     if values.size > _CELLS:
@@ -162,11 +163,11 @@ def _edges(pooled: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.concatenate([[-np.inf], halves[:-1] + halves[1:]])
 
 
-def _cells(outputs: npt.NDArray[np.float64], edges: npt.NDArray[np.float64]) -> Any:
+def _cells(outputs: Floats, edges: Floats) -> Any:
     return np.bincount(np.searchsorted(edges, outputs, side="right") - 1, minlength=edges.size)
 
 
-def _describe(event: npt.NDArray[np.bool_], edges: npt.NDArray[np.float64], likelier: str) -> str:
+def _describe(event: Bools, edges: Floats, likelier: str) -> str:
     inside = np.flatnonzero(event)
     if inside.size == inside[-1] - inside[0] + 1:
         low = edges[inside[0]]
@@ -177,7 +178,7 @@ def _describe(event: npt.NDArray[np.bool_], edges: npt.NDArray[np.float64], like
     return f"{what}, likelier under {likelier}"
 
 
-def _outputs(values: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:
+def _outputs(values: npt.ArrayLike, name: str) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size < 100 or np.isnan(array).any():
         raise InputError(f"{name} must be at least 100 numbers in one dimension, without NaN")
