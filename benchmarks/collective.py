@@ -16,9 +16,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from epicrec.collective.in_process import two_servers
 from epicrec.collective.shares import make_report
-from epicrec.collective.simulation import two_servers
-from epicrec.collective.task import Parameters
+from epicrec.collective.task import RoundParameters as Parameters
 
 PUBLISHED = b"a benchmark"
 

@@ -19,14 +19,13 @@ from numpy.testing import assert_array_equal
 from epicrec.client.common import EVERY, WINDOW
 from epicrec.client.device import Device
 from epicrec.client.remote import Remote
-from epicrec.collective.encoding import encode
+from epicrec.collective.contributions import one_history, statistic_of
+from epicrec.collective.in_process import seeded
 from epicrec.collective.keys import new_signing_key, opener, verifying_key
-from epicrec.collective.model import Collective
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.messages import Refusal, encode
 from epicrec.collective.results import Result, Taught
+from epicrec.collective.shared_model import Collective
 from epicrec.collective.shares import Report, open_share
-from epicrec.collective.simulation import seeded
-from epicrec.collective.statistics import one_history, statistic_of
 from epicrec.data import Catalogue, load_dataset
 from epicrec.data.embedded import usual_titles
 from epicrec.errors import EpicrecError, InputError

@@ -29,7 +29,7 @@ from epicrec.client.ranking import knows_taste
 from epicrec.client.remote import Remote
 from epicrec.client.web import Ask, State
 from epicrec.collective.keys import fingerprint, new_signing_key, opener, verifying_key
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.messages import Refusal
 from epicrec.collective.shares import Report, open_share
 from epicrec.data import Catalogue
 from epicrec.errors import InputError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from epicrec.collective.model import Collective
+from epicrec.collective.shared_model import Collective
 from epicrec.data import Ratings
 from epicrec.engine.local import where_they_are
 from epicrec.errors import InputError

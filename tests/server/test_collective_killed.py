@@ -18,10 +18,10 @@ import pytest
 
 import killing
 from epicrec.client.device import Device
+from epicrec.collective.contributions import one_history, statistic_of
 from epicrec.collective.keys import opener, verifying_key
 from epicrec.collective.rounds import Round
 from epicrec.collective.shares import Report, open_share
-from epicrec.collective.statistics import one_history, statistic_of
 from epicrec.data.datasets import load_catalogue
 from epicrec.server import Settings, serve
 from epicrec.server.collective import signing_key

@@ -24,13 +24,12 @@ from epicrec.arrays import Integers
 from epicrec.client.account import Accounts
 from epicrec.client.finished import Finished
 from epicrec.client.store import Store
+from epicrec.collective.contributions import Statistic, items_of, one_history, statistic_of
 from epicrec.collective.device import Pins, take_part
-from epicrec.collective.encoding import byte_fields
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.messages import Refusal, byte_fields
 from epicrec.collective.results import Taught
 from epicrec.collective.shares import ID, Announcement, Cut, Report, sealed_sizes
-from epicrec.collective.statistics import Statistic, items_of, one_history, statistic_of
-from epicrec.collective.task import Parameters
+from epicrec.collective.task import RoundParameters as Parameters
 from epicrec.errors import BudgetExceededError, EpicrecError, InputError
 from epicrec.privacy import Guarantee, Ledger
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from epicrec.client.account import Accounts
 from epicrec.client.store import Store
 from epicrec.client.vault import write_private
+from epicrec.collective.contributions import items_of
 from epicrec.collective.device import Pins
-from epicrec.collective.model import Collective
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.messages import Refusal
 from epicrec.collective.results import Taught
-from epicrec.collective.statistics import items_of
-from epicrec.collective.training import NextRound, Task
+from epicrec.collective.shared_model import Collective, NextRound
+from epicrec.collective.task import Task
 from epicrec.errors import EpicrecError
 from epicrec.privacy import Guarantee
 

@@ -7,11 +7,10 @@ import ssl
 
 import httpx
 
-from epicrec.collective.encoding import VERSION, encode
 from epicrec.collective.helper import Helper
 from epicrec.collective.keys import fingerprint, new_signing_key, sign, verify, verifying_key
 from epicrec.collective.leader import Leader
-from epicrec.collective.refusals import PROBLEM, Refusal
+from epicrec.collective.messages import PROBLEM, VERSION, Refusal, encode
 from epicrec.errors import EpicrecError, InputError
 from epicrec.server.rights import opener
 from epicrec.server.settings import Settings

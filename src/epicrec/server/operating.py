@@ -11,12 +11,11 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from epicrec.collective.aggregator import taught_by
-from epicrec.collective.encoding import encode
 from epicrec.collective.leader import Leader
-from epicrec.collective.model import Collective
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.messages import Refusal, encode
 from epicrec.collective.rounds import Round
-from epicrec.collective.training import NextRound, Task
+from epicrec.collective.shared_model import Collective, NextRound
+from epicrec.collective.task import Task
 from epicrec.data import Catalogue
 from epicrec.data.datasets import load_catalogue
 from epicrec.errors import InputError

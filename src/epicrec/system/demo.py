@@ -13,7 +13,7 @@ import numpy as np
 
 from epicrec.client.device import Device
 from epicrec.client.main import make_client
-from epicrec.collective.training import NAME
+from epicrec.collective.task import NAME
 from epicrec.data import Catalogue, Ratings
 from epicrec.data.datasets import load_catalogue
 from epicrec.data.scale import STARS

@@ -17,9 +17,9 @@ import numpy as np
 
 from epicrec.client.common import EVERY, WINDOW
 from epicrec.client.device import Device
+from epicrec.collective.contributions import statistic_of
 from epicrec.collective.keys import verifying_key
 from epicrec.collective.shares import make_report
-from epicrec.collective.statistics import statistic_of
 from epicrec.data import Ratings
 from epicrec.progress import report
 from epicrec.server import Settings, operating

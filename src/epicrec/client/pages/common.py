@@ -19,10 +19,10 @@ from epicrec.client.pages.working import in_background
 from epicrec.client.promises import said
 from epicrec.client.ranking import knows_taste
 from epicrec.client.web import Ask, Handler, to
+from epicrec.collective.contributions import COUNTS, ITEMS, PRODUCTS
 from epicrec.collective.device import Pins
 from epicrec.collective.keys import fingerprint
-from epicrec.collective.statistics import COUNTS, ITEMS, PRODUCTS
-from epicrec.collective.training import NAME
+from epicrec.collective.task import NAME
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import gaussian_epsilon
 

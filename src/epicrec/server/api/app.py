@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute
 
 from epicrec import wire
 from epicrec._version import __version__
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.messages import Refusal
 from epicrec.errors import InputError
 from epicrec.server.api import collective, feedback, gorse, items, operator, people, recommend
 from epicrec.server.api.guard import Guard

@@ -11,10 +11,9 @@ from starlette.concurrency import run_in_threadpool
 
 from epicrec import wire
 from epicrec.collective.aggregator import found_in, taught_by
-from epicrec.collective.encoding import VERSION, encode
 from epicrec.collective.helper import Helper
 from epicrec.collective.leader import Leader
-from epicrec.collective.refusals import PROBLEM, Refusal
+from epicrec.collective.messages import PROBLEM, VERSION, Refusal, encode
 from epicrec.collective.rounds import Round
 from epicrec.collective.shares import Report
 from epicrec.server.api.access import AnyCaller, PathId, Serving, limit_address

@@ -1,8 +1,8 @@
-"""The statistics of histories as rounds: what is published of each, and back from it.
+"""Contributions: the statistic that devices compute in a round, as it is published and read back.
 
-Devices compute with the integers that are published here, never with a basis of their own making:
-an eigenvector found by another machine may point the other way. For the model, which everyone
-computes from the results at home, the same basis is published as floats beside them.
+Devices compute with the published integers, never with a basis of their own: an eigenvector found
+by another machine may point the other way. The model, which every device computes from the results,
+needs the same basis as floats, which are published beside the integers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from epicrec.arrays import Integers
-from epicrec.collective.encoding import Field, decode, encode
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.messages import Field, Refusal, decode, encode
 from epicrec.data import Ratings, find
 from epicrec.models.covariance.basis import Basis
 from epicrec.models.covariance.statistics import STEPS, ItemEffects
@@ -47,9 +46,9 @@ def sensitivity_of(statistic: Statistic) -> int:
 def published(
     statistic: Statistic, item_ids: npt.NDArray[Any], basis: Basis | None = None
 ) -> bytes:
-    """All that a device needs beside its history, and for which list of items.
+    """Everything that a device needs besides its history, and for which list of items.
 
-    With products of tastes goes the `basis` that the model is made of.
+    Products of tastes are published with the `basis` that the model is made of.
     """
     items = encode(*(str(one) for one in item_ids))
     fields: list[Field] = [name_of(statistic), items, len(item_ids)]
@@ -141,7 +140,7 @@ def _bytes(values: npt.NDArray[Any]) -> bytes:
 
 
 def _whole(content: bytes, most: int, shape: tuple[int, ...] = (-1,)) -> Integers:
-    """Integers of at most this size, either way; NaN that became one is none of them."""
+    """Integers of at most this absolute value, which excludes a NaN cast to one."""
     try:
         found = np.frombuffer(content, "<i8").astype(np.int64).reshape(shape)
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""A common model in rounds: the learner of private histories, its sums taken by two servers.
+"""The shared model: the learner of private histories with sums taken by two servers, in rounds.
 
-The learner asks its budget for sums with noise, one after the other. Here each of them is a round.
-What is computed between them, and at the end, is the learner's own code.
+The learner asks its budget for noisy sums, one after the other. Here each of them is a round. What
+is computed between them, and at the end, is the learner's own code.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from epicrec.arrays import Integers
-from epicrec.collective.refusals import Refusal
-from epicrec.collective.results import Taught
-from epicrec.collective.statistics import (
+from epicrec.collective.contributions import (
     Statistic,
     basis_of,
     name_of,
@@ -28,52 +26,31 @@ from epicrec.collective.statistics import (
     sensitivity_of,
     statistic_of,
 )
-from epicrec.collective.task import ASSUMES, Parameters
+from epicrec.collective.in_process import released
+from epicrec.collective.messages import Refusal
+from epicrec.collective.results import Taught
+from epicrec.collective.task import RoundParameters, Task
 from epicrec.data import Catalogue, Ratings
 from epicrec.engine import Engine
 from epicrec.engine.local import local
+from epicrec.models.base import Feedback
 from epicrec.models.covariance.basis import Basis
-from epicrec.models.covariance.budget import Budget
+from epicrec.models.covariance.budget import Budget, check_budget
 from epicrec.models.covariance.histories import release_histories
-from epicrec.models.factors import most_factors
+from epicrec.models.factors import ReleasedFactors, most_factors
 from epicrec.models.features import item_features
-from epicrec.privacy import Guarantee, gaussian_epsilon, gaussian_guarantee, gaussian_mu
+from epicrec.privacy import gaussian_epsilon
 
-Rounds = Callable[[Parameters, bytes, Integers], Integers]
+Rounds = Callable[[RoundParameters, bytes, Integers], Integers]
 """From a round's parameters, what is published for it and everyone's plain sum (where it is known)
 to what the servers open."""
 
 
-NAME = "common-model"
-"""Of a task, unless it is told another."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """One training of a common model: its name, its budget, and how many people it can hold."""
-
-    name: str
-    mu: float
-    delta: float
-    most: int = 1 << 20
-
-    @classmethod
-    def of(cls, epsilon: float, delta: float, most: int = 1 << 20, name: str = NAME) -> Self:
-        """A task whose rounds together are (ε, δ)-private for a person."""
-        return cls(name=name, mu=gaussian_mu(epsilon, delta), delta=delta, most=most)
-
-    def guarantee(self) -> Guarantee:
-        """What all rounds together promise everyone who takes part."""
-        return gaussian_guarantee(
-            self.mu, self.delta, unit="user", relation="add or remove one", assumes=ASSUMES
-        )
-
-
 @dataclass(frozen=True)
 class TwoNoises(Budget):
-    """A budget whose sums come out of rounds: μ counts one server's noise, both are in the sums.
+    """A budget whose sums come from rounds: μ counts one server's noise, the sums have both.
 
-    `taught` are the rounds that are over; those that follow are asked of `rounds`.
+    `taught` are the rounds that are over; `rounds` runs those that follow.
     """
 
     task: Task = field(default_factory=lambda: Task.of(1.0, 1e-6))
@@ -91,7 +68,7 @@ class TwoNoises(Budget):
         return self.task.mu / sqrt(2)
 
     def settled(self, basis: Callable[[], Basis]) -> Basis:
-        """The basis that the next round was published with; where it has not been, this one."""
+        """The basis that the next round was published with, or this one for a round to come."""
         at = len(self.numbers)
         over = at < len(self.taught)
         found = basis_of(self.taught[at].published, self.item_ids) if over else basis()
@@ -106,14 +83,14 @@ class TwoNoises(Budget):
         *,
         turn: int = 0,  # noqa: ARG002  (rounds have numbers)
     ) -> tuple[Integers, float]:
-        """A round of this share: what both servers open, and the size of both noises together."""
+        """A round with this share: what both servers open, and the σ of both noises together."""
         self.note(statistic, share)
         number = len(self.numbers)
         self.numbers.append(number)
         if number < len(self.taught):
             return self._over(statistic, number)
         shown = published(statistic, self.item_ids, self.bases[-1] if self.bases else None)
-        parameters = Parameters(
+        parameters = RoundParameters(
             task=self.task.name,
             round=number,
             statistic=name_of(statistic),
@@ -128,7 +105,7 @@ class TwoNoises(Budget):
         return self.rounds(parameters, shown, total), parameters.sigma * sqrt(2)
 
     def _over(self, statistic: Statistic, number: int) -> tuple[Integers, float]:
-        """What a round that is over taught, if it is the one that the learner asks for."""
+        """The result of a round that is over, if it is the one that the learner asks for."""
         result, task = self.taught[number].result, self.task
         given, empty = result.parameters, nobody(self.item_ids)
         then = statistic_of(self.taught[number].published, self.item_ids)
@@ -162,9 +139,9 @@ def train(
 
 
 class NextRound(Exception):
-    """A training came to a round that has not been yet."""
+    """Training came to a round that has not been run yet."""
 
-    def __init__(self, parameters: Parameters, published: bytes) -> None:
+    def __init__(self, parameters: RoundParameters, published: bytes) -> None:
         super().__init__(f"round {parameters.round}, {parameters.statistic}")
         self.parameters, self.published = parameters, published
 
@@ -174,10 +151,81 @@ def resumed(
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """A model's state from the rounds that are over; raises NextRound where one is missing.
 
-    The sums are theirs and so are the bases: the leader and every device come to the same model.
+    It takes sums and bases from the rounds, so the leader and every device get the same model.
     """
 
-    def missing(parameters: Parameters, shown: bytes, _: Integers) -> NoReturn:
+    def missing(parameters: RoundParameters, shown: bytes, _: Integers) -> NoReturn:
         raise NextRound(parameters, shown)
 
     return train(task, nobody(item_ids), catalogue, missing, local, taught)
+
+
+class Collective(ReleasedFactors):
+    """The shared model as a recommender, from sums that two servers take over secret shares.
+
+    The learner is that of `covariance-svd` for histories at the user level. Every sum is a round of
+    the protocol (docs/collective.md) with the noise of both servers; μ counts that of one, because
+    the other may be the adversary. Fitted in process, the sums are the same integers as those of
+    sealed shares.
+
+    Unit: user; this person's history against an empty one from the same participating device.
+    """
+
+    feedback: Feedback = "implicit"
+    status = "proved"
+    units = ("user",)
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        most: int = 1 << 20,
+        seed: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.most = most
+        self.seed = seed
+
+    @property
+    def by_sums(self) -> bool:
+        return True
+
+    def _fit(self, ratings: Ratings) -> None:
+        self._fit_with(ratings, None)
+
+    def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
+        check_budget(self.epsilon, self.delta, "user")
+        task = Task.of(self.epsilon, self.delta, self.most)
+        ratings = ratings.first_users(task.most)
+
+        def rounds(parameters: RoundParameters, _: bytes, total: Integers) -> Integers:
+            return self.once(lambda: released(parameters, total, self.seed))
+
+        state, spent = train(task, ratings, catalogue, rounds, self.engine)
+        self._keep(task, state, spent)
+
+    def _keep(self, task: Task, state: dict[str, Any], spent: dict[str, float]) -> None:
+        vars(self).update(state)
+        self.released_ = spent
+        self.guarantee_ = task.guarantee().seeded(self.seed).to_dict()
+
+    @classmethod
+    def of_rounds(
+        cls,
+        task: Task,
+        item_ids: npt.NDArray[Any],
+        taught: Sequence[Taught],
+        catalogue: Catalogue | None = None,
+    ) -> Self:
+        """The model of a task whose rounds are over; raises NextRound where one is missing.
+
+        The catalogue is for the parameters of a missing round alone.
+        """
+        state, spent = resumed(task, item_ids, catalogue, taught)
+        epsilon = task.guarantee().epsilon
+        model = cls(epsilon=epsilon, delta=task.delta, most=task.most)
+        model.item_ids_, model.scale_ = item_ids, None
+        model._keep(task, state, spent)
+        return model

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epicrec.collective.encoding import encode
-from epicrec.collective.plausible import implausible
-from epicrec.collective.refusals import Refusal
-from epicrec.collective.simulation import released, two_servers
+from epicrec.collective.in_process import released, two_servers
+from epicrec.collective.messages import Refusal, encode
+from epicrec.collective.results import implausible
 from rounds_of import DELTA, open_round, parameters, send
 
 PEOPLE, SIDE = 400, 12

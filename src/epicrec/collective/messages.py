@@ -1,22 +1,51 @@
-"""Messages as bytes: one encoding, in which different fields never look the same."""
+"""Messages as bytes: one encoding, in which different fields never look the same; and refusals.
+
+Everything that devices and servers send, sign, hash or seal is in this encoding. What the protocol
+does not allow is answered with a `Refusal`.
+"""
 
 from __future__ import annotations
 
 import struct
 from fractions import Fraction
+from typing import Literal
 
-from epicrec.collective.refusals import Refusal
+from epicrec.errors import EpicrecError
 
 VERSION = "epicrec collective 1"
-"""Stands in everything that is signed, hashed or sealed."""
+"""Part of everything that is signed, hashed or sealed."""
 
 Field = str | bytes | int | float | Fraction
+
+Kind = Literal[
+    "invalidMessage",  # it cannot be read, or a signature or hash in it is wrong
+    "unrecognizedTask",  # no such task or round here, or its key is gone
+    "outdatedConfig",  # parameters or keys are not those of the round
+    "reportRejected",  # this report cannot be taken, now or ever
+    "reportTooLate",  # the round takes no more reports
+    "batchInvalid",  # a list of reports that is no set, too short or too long
+    "batchQueriedMultipleTimes",  # the round was collected with another list
+    "stepMismatch",  # this comes before or after its turn
+    "unauthorizedRequest",
+]
+"""Kinds of refusal, by the names of IETF's DAP draft where it has one."""
+
+PROBLEM = "urn:ietf:params:ppm:dap:error:"
+"""Prefix of a kind in the type of a problem document."""
+
+
+class Refusal(EpicrecError):
+    """A request that the protocol does not allow; `kind` says which rule it breaks."""
+
+    def __init__(self, kind: Kind, why: str) -> None:
+        super().__init__(why)
+        self.kind = kind
 
 
 def encode(*fields: Field) -> bytes:
     """Fields as bytes, so that different fields never give the same ones.
 
-    Each has a letter for its kind and its length before it; a float is its eight bytes.
+    Each is preceded by a letter for its kind and by its length; a float is its eight bytes.
     """
     out = bytearray()
     for field in fields:
@@ -74,9 +103,21 @@ def _decoded(kind: bytes, body: bytes) -> Field:
 
 
 def byte_fields(encoded: bytes, count: int | None = None) -> list[bytes]:
-    """The fields of a message, so many where that is fixed, all of them bytes."""
+    """The fields of a message, all of them bytes, and `count` of them where that is given."""
     fields = decode(encoded)
     found = [field for field in fields if isinstance(field, bytes)]
     if len(found) != len(fields) or count not in (None, len(fields)):
         raise Refusal("invalidMessage", f"a message has {len(fields)} fields and not {count}")
     return found
+
+
+def round_fields(message: bytes, count: int | None = None) -> tuple[str, int, list[bytes]]:
+    """The task, the round and the byte fields of a message between the servers."""
+    match decode(message):
+        case [str() as task, int() as number, *rest] if all(isinstance(f, bytes) for f in rest):
+            fields = [field for field in rest if isinstance(field, bytes)]
+        case _:
+            raise Refusal("invalidMessage", "a message names a task and a round, then has bytes")
+    if count is not None and len(fields) != count:
+        raise Refusal("invalidMessage", f"a message has {len(fields)} fields and not {count}")
+    return task, number, fields

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from epicrec.collective.encoding import decode, encode
-from epicrec.collective.model import Collective
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.contributions import basis_of, published, sensitivity_of, statistic_of
+from epicrec.collective.in_process import released, simulate, two_servers
+from epicrec.collective.messages import Refusal, decode, encode
 from epicrec.collective.results import Taught
+from epicrec.collective.shared_model import Collective, NextRound, resumed, train
 from epicrec.collective.shares import allowed, squared_norm
-from epicrec.collective.simulation import released, simulate, two_servers
-from epicrec.collective.statistics import basis_of, published, sensitivity_of, statistic_of
-from epicrec.collective.training import NextRound, Task, resumed, train
+from epicrec.collective.task import Task
 from epicrec.data import load_dataset
 from epicrec.engine.local import local
 from epicrec.models.covariance.basis import Basis

@@ -1,25 +1,24 @@
-"""Rounds in one process: both servers with all their steps, or only what comes out of them."""
+"""Rounds in one process: both servers with all their steps, or only the sums they open."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from epicrec.arrays import Integers
-from epicrec.collective import sums
 from epicrec.collective.aggregator import Noise
 from epicrec.collective.helper import Helper
 from epicrec.collective.keys import new_signing_key, verifying_key
 from epicrec.collective.leader import Leader
-from epicrec.collective.results import Result
+from epicrec.collective.results import Result, noisy_sum, opened, server_noise
 from epicrec.collective.rounds import MemoryStore
 from epicrec.collective.shares import Report, as_words, make_report
-from epicrec.collective.task import Parameters, Role
+from epicrec.collective.task import Role, RoundParameters
 from epicrec.seeds import derived
 
 
 def seeded(role: Role, seed: int | None) -> Noise:
     """A server's noise: private without a seed, repeatable with one."""
-    return lambda parameters: sums.noise(parameters, derived(seed, role, parameters.round))
+    return lambda parameters: server_noise(parameters, derived(seed, role, parameters.round))
 
 
 def two_servers(seed: int | None = None) -> tuple[Leader, Helper]:
@@ -32,7 +31,7 @@ def two_servers(seed: int | None = None) -> tuple[Leader, Helper]:
 
 
 def simulate(
-    parameters: Parameters,
+    parameters: RoundParameters,
     published: bytes,
     vectors: Iterable[Integers],
     leader: Leader,
@@ -46,13 +45,11 @@ def simulate(
     return leader.collect(parameters.task, parameters.round, helper)
 
 
-def released(parameters: Parameters, total: Integers, seed: int | None = None) -> Integers:
-    """What a round opens to, given everyone's plain sum: both servers' noises in it.
+def released(parameters: RoundParameters, total: Integers, seed: int | None = None) -> Integers:
+    """What a round opens to, from everyone's plain sum: that sum with both servers' noises.
 
-    The same integers as by way of shares, which cancel; for as many people as one likes.
+    The same integers as with shares, which cancel, at a cost that does not grow with people.
     """
-    one = sums.noisy_sum(
-        parameters, [as_words(parameters, total)], seeded("leader", seed)(parameters)
-    )
-    other = sums.noisy_sum(parameters, [], seeded("helper", seed)(parameters))
-    return sums.opened(parameters, one.tobytes(), other.tobytes())
+    one = noisy_sum(parameters, [as_words(parameters, total)], seeded("leader", seed)(parameters))
+    other = noisy_sum(parameters, [], seeded("helper", seed)(parameters))
+    return opened(parameters, one.tobytes(), other.tobytes())
