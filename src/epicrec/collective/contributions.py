@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from epicrec.arrays import Integers
+from epicrec.arrays import Array, Integers
 from epicrec.collective.messages import Field, Refusal, decode, encode
 from epicrec.data import Ratings, find
 from epicrec.models.covariance.basis import Basis
@@ -43,9 +43,7 @@ def sensitivity_of(statistic: Statistic) -> int:
     return ceil(statistic.sensitivity)
 
 
-def published(
-    statistic: Statistic, item_ids: npt.NDArray[Any], basis: Basis | None = None
-) -> bytes:
+def published(statistic: Statistic, item_ids: Array, basis: Basis | None = None) -> bytes:
     """Everything that a device needs besides its history, and for which list of items.
 
     Products of tastes are published with the `basis` that the model is made of.
@@ -63,7 +61,7 @@ def published(
     return encode(*fields)
 
 
-def statistic_of(encoded: bytes, item_ids: npt.NDArray[Any]) -> Statistic:
+def statistic_of(encoded: bytes, item_ids: Array) -> Statistic:
     """The statistic that was published; refused unless it is for these items and within bounds."""
     match decode(encoded):
         case [str() as name, bytes() as items, int() as n, *rest]:
@@ -100,7 +98,7 @@ def items_of(encoded: bytes) -> npt.NDArray[np.str_]:
     return np.array(found, np.str_)
 
 
-def basis_of(encoded: bytes, item_ids: npt.NDArray[Any]) -> Basis:
+def basis_of(encoded: bytes, item_ids: Array) -> Basis:
     """The directions that products of tastes were published with."""
     statistic = statistic_of(encoded, item_ids)
     floats = decode(encoded)[-1]
@@ -117,7 +115,7 @@ def basis_of(encoded: bytes, item_ids: npt.NDArray[Any]) -> Basis:
     return Basis(statistic.features, scales, coefficients.reshape(width, d), emphasis, apart)
 
 
-def nobody(item_ids: npt.NDArray[Any]) -> Ratings:
+def nobody(item_ids: Array) -> Ratings:
     """One empty history over these items."""
     return Ratings(
         np.zeros(1, np.int64), item_ids, np.zeros(2, np.int64), np.zeros(0, np.int32),
@@ -125,7 +123,7 @@ def nobody(item_ids: npt.NDArray[Any]) -> Ratings:
     )  # fmt: skip
 
 
-def one_history(item_ids: npt.NDArray[Any], items: Sequence[Any]) -> Ratings:
+def one_history(item_ids: Array, items: Sequence[Any]) -> Ratings:
     """One person's history over these items; what is not among them is left out."""
     found = np.unique(find(item_ids, items)) if len(items) else np.zeros(0, np.int64)
     found = found[found >= 0]
@@ -135,7 +133,7 @@ def one_history(item_ids: npt.NDArray[Any], items: Sequence[Any]) -> Ratings:
     )  # fmt: skip
 
 
-def _bytes(values: npt.NDArray[Any]) -> bytes:
+def _bytes(values: Array) -> bytes:
     return np.ascontiguousarray(values, "<i8").tobytes()
 
 

@@ -14,9 +14,8 @@ from math import sqrt
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from epicrec.arrays import Integers
+from epicrec.arrays import Array, Integers
 from epicrec.collective.contributions import (
     Statistic,
     basis_of,
@@ -54,7 +53,7 @@ class TwoNoises(Budget):
     """
 
     task: Task = field(default_factory=lambda: Task.of(1.0, 1e-6))
-    item_ids: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
+    item_ids: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     rounds: Rounds = field(default=lambda _, __, total: total)
     taught: Sequence[Taught] = ()
     numbers: list[int] = field(default_factory=list)
@@ -147,7 +146,7 @@ class NextRound(Exception):
 
 
 def resumed(
-    task: Task, item_ids: npt.NDArray[Any], catalogue: Catalogue | None, taught: Sequence[Taught]
+    task: Task, item_ids: Array, catalogue: Catalogue | None, taught: Sequence[Taught]
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """A model's state from the rounds that are over; raises NextRound where one is missing.
 
@@ -215,13 +214,13 @@ class Collective(ReleasedFactors):
     def of_rounds(
         cls,
         task: Task,
-        item_ids: npt.NDArray[Any],
+        item_ids: Array,
         taught: Sequence[Taught],
         catalogue: Catalogue | None = None,
     ) -> Self:
         """The model of a task whose rounds are over; raises NextRound where one is missing.
 
-        The catalogue is for the parameters of a missing round alone.
+        The catalogue is only needed for the parameters of a missing round.
         """
         state, spent = resumed(task, item_ids, catalogue, taught)
         epsilon = task.guarantee().epsilon

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from epicrec.arrays import Array, Floats, Integers
 from epicrec.data.ids import find, is_ordered
 from epicrec.errors import InputError
 
@@ -31,7 +32,7 @@ class CategoryRows:
 
     matrix: npt.NDArray[np.uint8]
     row_of_item: npt.NDArray[np.int32]
-    sizes: npt.NDArray[np.int64]
+    sizes: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +46,13 @@ class Catalogue:
     (('Art', 'Crime'), [1995, 2009], ('Art', 'Crime'))
     """
 
-    item_ids: npt.NDArray[Any]
+    item_ids: Array
     titles: npt.NDArray[np.object_]
     years: npt.NDArray[np.int32]
     categories: tuple[str, ...]
-    indptr: npt.NDArray[np.int64]
+    indptr: Integers
     indices: npt.NDArray[np.int32]
-    popularity: npt.NDArray[np.float64] | None = None
+    popularity: Floats | None = None
     extra: pa.Table | None = None
     """The source's other columns, year and popularity among them, as they came."""
 
@@ -126,7 +127,7 @@ class Catalogue:
             table = table.append_column(name, column)
         return table
 
-    def positions(self, item_ids: Any) -> npt.NDArray[np.int64]:
+    def positions(self, item_ids: Any) -> Integers:
         """The positions of these items in the catalogue; -1 for unknown items."""
         return find(self.item_ids, item_ids, ordered=self._is_ordered)
 

@@ -12,10 +12,10 @@ from tempfile import mkdtemp
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
+from epicrec.arrays import Array
 from epicrec.data.catalogue import Catalogue
 from epicrec.data.columns import without_ratings
 from epicrec.data.embedded import EMBEDDED, TITLES, embedded_items, titles_table
@@ -225,7 +225,7 @@ def _public_in(path: Path) -> Public:
     return Public(ids, catalogue, scale)
 
 
-def load_items(name: str | Path) -> tuple[npt.NDArray[Any], Catalogue | None]:
+def load_items(name: str | Path) -> tuple[Array, Catalogue | None]:
     """A list of items by its data set's name, by folder, or by file: their ids and, unless they
     are all it has, the catalogue."""
     if str(name) == EMBEDDED:

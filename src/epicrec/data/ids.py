@@ -10,13 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from epicrec.arrays import Array
+from epicrec.arrays import Array, Integers
 from epicrec.data.columns import ids_of
 
 
-def find(
-    vocabulary: Array, ids: Sequence[Any] | Array, *, ordered: bool | None = None
-) -> npt.NDArray[np.int64]:
+def find(vocabulary: Array, ids: Sequence[Any] | Array, *, ordered: bool | None = None) -> Integers:
     """The position of each id in the vocabulary, -1 where it is absent.
 
     Finding out whether the vocabulary is `ordered` reads all of it, unless the caller knows.

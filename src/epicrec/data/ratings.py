@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from epicrec.arrays import Array
+from epicrec.arrays import Array, Bools, Integers
 from epicrec.data.columns import (
     BadRow,
     check_names,
@@ -52,12 +52,12 @@ class Ratings:
 
     user_ids: Array
     item_ids: Array
-    indptr: npt.NDArray[np.int64]
+    indptr: Integers
     items: npt.NDArray[np.int32]
     values: npt.NDArray[np.float32]
     scale: Scale | None
-    timestamps: npt.NDArray[np.int64] | None = None
-    probe: npt.NDArray[np.bool_] | None = None
+    timestamps: Integers | None = None
+    probe: Bools | None = None
     items_given: bool = False
     scale_given: bool = False
 
@@ -147,11 +147,11 @@ class Ratings:
         return len(self.item_ids)
 
     @property
-    def user_counts(self) -> npt.NDArray[np.int64]:
+    def user_counts(self) -> Integers:
         return np.diff(self.indptr)
 
     @property
-    def item_counts(self) -> npt.NDArray[np.int64]:
+    def item_counts(self) -> Integers:
         return np.bincount(self.items, minlength=self.n_items)
 
     @property
@@ -173,14 +173,14 @@ class Ratings:
 
     # ---- parts ----------------------------------------------------------------------------
 
-    def select(self, keep: npt.NDArray[np.bool_]) -> Self:
+    def select(self, keep: Bools) -> Self:
         """The ratings where `keep` is true; vocabularies stay, so positions keep their meaning.
 
         A part is no longer divided by the probe of the whole.
         """
         return replace(self._kept(keep), probe=None)
 
-    def _kept(self, keep: npt.NDArray[np.bool_]) -> Self:
+    def _kept(self, keep: Bools) -> Self:
         indptr = np.zeros_like(self.indptr)
         kept_before = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
         indptr[:] = kept_before[self.indptr]
@@ -249,7 +249,7 @@ class Ratings:
         """Only so many users, the first in the order of their ids; all where they are fewer."""
         return self if self.n_users <= most else self.between(0, most)
 
-    def positions(self, user_ids: Sequence[Any] | Array) -> npt.NDArray[np.int64]:
+    def positions(self, user_ids: Sequence[Any] | Array) -> Integers:
         """The positions of these users in `user_ids`; -1 for unknown users."""
         return find(self.user_ids, user_ids)
 
@@ -353,7 +353,7 @@ def describe_columns(
     (folder / "ratings.json").write_text(json.dumps(meta))
 
 
-def _canonical_order(users: Array, items: Array) -> npt.NDArray[np.int64] | None:
+def _canonical_order(users: Array, items: Array) -> Integers | None:
     """The order by user, then item; None where the rows are in it already."""
     ahead = users[1:] > users[:-1]
     ahead |= (users[1:] == users[:-1]) & (items[1:] >= items[:-1])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
+from epicrec.arrays import Array, Bools, Floats
 from epicrec.errors import InputError
 
 DESCRIPTION = "dataset.toml"
@@ -64,7 +64,7 @@ class Scale:
         """What one star of five is here: a quarter of the way from one end to the other."""
         return (self.high - self.low) / 4
 
-    def of_stars(self, stars: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    def of_stars(self, stars: Array) -> Floats:
         """The values nearest to 1 to 5 stars.
 
         >>> Scale(1, 10, 1).of_stars(np.array([0.5, 1, 3.5, 5])).tolist()
@@ -73,7 +73,7 @@ class Scale:
         steps = np.rint((stars.clip(1, 5) - 1) / 4 * (self.high - self.low) / self.step)
         return np.asarray(np.clip(self.low + steps * self.step, self.low, self.high), np.float64)
 
-    def holds(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    def holds(self, values: Array) -> Bools:
         """Which values lie on the scale (to within the precision of float32)."""
         steps = (values.astype(np.float64) - self.low) / self.step
         on_grid = np.abs(steps - np.rint(steps)) < 1e-3
