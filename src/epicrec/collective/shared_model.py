@@ -160,12 +160,12 @@ def resumed(
 
 
 class Collective(ReleasedFactors):
-    """The shared model as a recommender, from sums that two servers take over secret shares.
+    """Lists from sums that two servers take over shares, in which nobody sees a contribution.
 
-    The learner is that of `covariance-svd` for histories at the user level. Every sum is a round of
-    the protocol (docs/collective.md) with the noise of both servers; μ counts that of one, because
-    the other may be the adversary. Fitted in process, the sums are the same integers as those of
-    sealed shares.
+    The shared model as a recommender. The learner is that of `covariance-svd` for histories at the
+    user level. Every sum is a round of the protocol (docs/collective.md) with the noise of both
+    servers; μ counts that of one, because the other may be the adversary. Fitted in process, the
+    sums are the same integers as those of sealed shares.
 
     Unit: user; this person's history against an empty one from the same participating device.
     """
