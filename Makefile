@@ -60,8 +60,10 @@ docs: $(VENV)/.dev  ## the documentation, into site/
 extension: $(VENV)/bin/python  ## the browser extension as one zip, the same bytes every time, into dist/
 	@$(BIN)/python .ci/extension.py
 
-bench: $(VENV)/.dev  ## speed beside peers, as ratios in one run
-	$(BIN)/epicrec bench
+bench: $(VENV)/.dev  ## speed beside peers, as ratios in one run; epicrec bench lists more
+	$(BIN)/epicrec bench models
+	$(BIN)/epicrec bench noise
+	$(BIN)/epicrec bench service --quick
 
 # what only the system has, where it may be installed; tests that need it skip with a message where not
 system: $(VENV)/bin/python
