@@ -282,7 +282,7 @@ def _growing(fit: Callable[..., dict[str, Any]], cases: list[tuple[Any, ...]]) -
         found = fresh(fit, *case)
         first = first or found
         for name in ("ratings", "pairs", "processor_seconds", "peak_mb"):
-            if first[name]:  # too short to be measured, else
+            if first[name]:  # 0 where it was too short to measure
                 found[f"times_{name}"] = round(found[name] / first[name], 2)
         show(found)
 

@@ -122,6 +122,8 @@ def _drawing() -> str:
     found = _imports([name for row in rows for name in row], shared)
     lines = [_arrow(places[one], places[other]) for one, other in _arrows(found)]
     said = _roles()
+    if silent := [name for row in rows for name in row if name not in said]:
+        raise SystemExit(f"architecture.md does not list what these are for: {', '.join(silent)}")
     boxes = [_named(places[name], name, said[name]) for row in rows for name in row]
     bottom = places[SHARED]
     return "\n".join([

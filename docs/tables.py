@@ -13,7 +13,7 @@ A table is between `<!-- NAME -->` and `<!-- end -->`. Its figures come from the
     epicrec client-quality --json                          > client-quality-films.json
     epicrec client-quality --titles --json                 > client-quality-titles.json
     epicrec client-quality --data ml-1m --unit rating --json > client-quality-ml-1m.json
-    epicrec bench service sizes --database postgresql://…  > service-sizes.jsonl
+    epicrec bench service_sizes --database postgresql://…  > service-sizes.jsonl
 
 Every function here returns, for each file that it makes, a function from the file's present text
 to the text that it should have.

@@ -251,6 +251,29 @@ def test_a_stale_table_plot_and_page_are_named(tmp_path: Path) -> None:
     assert subprocess.run([*build, "--check"], check=False).returncode == 0
 
 
+def test_sizes_of_checkouts_are_side_by_side(tmp_path: Path) -> None:
+    for file, lines in (
+        ("old/src/epicrec/a/one.py", 3),
+        ("old/src/epicrec/__init__.py", 2),
+        ("old/tests/x/test_one.py", 5),
+        ("new/src/epicrec/b/two.py", 4),
+    ):
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("pass\n" * lines, "utf-8")
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "build.py", "sizes", "old", "new"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    cells = (line.strip("| ").split(" | ") for line in done.stdout.splitlines())
+    rows = {name: tuple(counts) for name, *counts in cells}
+    assert rows["a"] == ("3", "1", "0", "0")
+    assert rows["b"] == ("0", "0", "4", "1")
+    assert rows["(single modules)"] == ("2", "1", "0", "0")
+    assert rows["src, all"] == ("5", "2", "4", "1")
+    assert rows["tests"] == ("5", "1", "0", "0")
+
+
 def test_every_row_that_is_audited_was() -> None:
     found = json.loads((ROOT / "docs" / "figures" / "audit.json").read_text("utf-8"))
     assert [row["method"] for row in found["rows"]] == [*all_rows()]
