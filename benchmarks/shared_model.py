@@ -1,10 +1,10 @@
-"""One round of the collective with sealed shares: CPU and bytes for each device and each server.
+"""What does a round of the shared model cost? CPU and bytes for each device and each server.
 
-    python benchmarks/collective.py [DEVICES …]
+    epicrec bench shared_model [DEVICES …]      1,000, 10,000 and 100,000 devices; minutes
 
-Devices are simulated one after the other in this process, so that a server's part can be told
-apart; figures are for each device. They are the same for any number of devices where cost is
-linear.
+One round with sealed shares. Devices are simulated one after the other in this process, so that
+each server's part can be told apart. Figures are for each device; where cost is linear, they are
+the same for any number of devices.
 """
 
 from __future__ import annotations
@@ -12,15 +12,26 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
+from argparse import Namespace
 from fractions import Fraction
 
 import numpy as np
+from _measuring import Parts
 
 from epicrec.collective.in_process import two_servers
 from epicrec.collective.shares import make_report
 from epicrec.collective.task import RoundParameters as Parameters
 
 PUBLISHED = b"a benchmark"
+
+
+def round_of(given: Namespace) -> None:
+    """One round of 200 integers for each number of devices, and one of Netflix's size."""
+    print("| devices | integers | bytes a report | device, ms | leader, ms | helper, ms |")
+    print("|---|---|---|---|---|---|")
+    for devices in given.devices:
+        print(measured(devices, 200), flush=True)
+    print(measured(min(100, *given.devices), 17_768 * 20), flush=True)
 
 
 def measured(devices: int, length: int) -> str:
@@ -61,13 +72,12 @@ def measured(devices: int, length: int) -> str:
     return f"| {devices:,} | {length:,} | {size:,} | {each} |"
 
 
-def main() -> None:
-    print("| devices | integers | bytes a report | device, ms | leader, ms | helper, ms |")
-    print("|---|---|---|---|---|---|")
-    for devices in [int(word) for word in sys.argv[1:]] or [1000, 10_000, 100_000]:
-        print(measured(devices, 200), flush=True)
-    print(measured(100, 17_768 * 20), flush=True)
+def parts() -> Parts:
+    found = Parts(__doc__)
+    part = found.add("round", round_of)
+    part.add_argument("devices", nargs="*", type=int, default=[1000, 10_000, 100_000])
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(parts().run())

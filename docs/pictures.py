@@ -1,21 +1,22 @@
-"""Draw layers.svg from the code: the layers of pyproject.toml, and who really imports whom.
-
-An arrow is an import that no way through other arrows stands for. With --check it only says
-whether the drawing is as it would be made.
-"""
+"""layers.svg, drawn from the code, and client.png, a photograph of the client."""
 
 from __future__ import annotations
 
 import re
-import sys
+import shutil
+import tempfile
+import threading
+import time
 import tomllib
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
 import grimp
+from tables import HERE, Made
 
-HERE = Path(__file__).parent
-DRAWING = HERE / "layers.svg"
+# ---- layers.svg: the layers of pyproject.toml, and who imports whom -----------------------------
+
 LEFT, WIDTH, HEIGHT, STEP = 100, 510, 40, 62
 SHARED = "shared"
 STYLE = """
@@ -49,23 +50,35 @@ class Box(NamedTuple):
 
     @property
     def is_inside(self) -> bool:
-        """No side of it is a side of the drawing."""
+        """Neither of its sides is a side of the drawing."""
         return self.x > LEFT and self.x + self.width < LEFT + WIDTH
 
 
-def layers() -> tuple[list[list[str]], list[str]]:
+def layers() -> Made:
+    """An arrow for each import that no chain of other arrows stands for."""
+    drawing = _drawing()
+    return {"layers.svg": lambda _: drawing}
+
+
+def _rows() -> tuple[list[list[str]], list[str]]:
     """The rows of folders in the contract, from the top, and the single modules below them."""
     settings = tomllib.loads((HERE.parent / "pyproject.toml").read_text("utf-8"))
-    (contract,) = settings["tool"]["importlinter"]["contracts"]
-    *folders, first, second = (
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    (contract,) = (one for one in contracts if one["type"] == "layers")
+    rows = [
         [name.strip().removeprefix("epicrec.") for name in row.split("|")]
         for row in contract["layers"]
-    )
-    return folders, [*first, *second]
+    ]
+    single = [*takewhile(_has_no_folder, reversed(rows))]
+    return rows[: len(rows) - len(single)], [name for row in reversed(single) for name in row]
 
 
-def imports(folders: list[str], shared: list[str]) -> dict[str, set[str]]:
-    """What each folder imports directly, all single modules as one."""
+def _has_no_folder(row: list[str]) -> bool:
+    return not any((HERE.parent / "src" / "epicrec" / name).is_dir() for name in row)
+
+
+def _imports(folders: list[str], shared: list[str]) -> dict[str, set[str]]:
+    """What each folder imports directly; all single modules count as one."""
     graph = grimp.build_graph("epicrec", cache_dir=None, exclude_type_checking_imports=True)
     for name in folders:
         if graph.find_descendants(f"epicrec.{name}"):
@@ -78,8 +91,8 @@ def imports(folders: list[str], shared: list[str]) -> dict[str, set[str]]:
     return found
 
 
-def arrows(found: dict[str, set[str]]) -> list[tuple[str, str]]:
-    """The imports that no other way leads to."""
+def _arrows(found: dict[str, set[str]]) -> list[tuple[str, str]]:
+    """The direct imports, without those that other arrows already lead to."""
 
     def reached(name: str) -> set[str]:
         return found[name].union(*(reached(other) for other in found[name]))
@@ -92,23 +105,25 @@ def arrows(found: dict[str, set[str]]) -> list[tuple[str, str]]:
     )
 
 
-def roles() -> dict[str, str]:
+def _roles() -> dict[str, str]:
     """What each folder is for, as architecture.md says."""
     page = (HERE / "architecture.md").read_text("utf-8")
     (listed,) = re.findall(r"^```\n(cli/.*?)^```", page, re.S | re.M)
     return dict(re.findall(r"^(\w+)(?:/|\.py) +(.+?) {2,}", listed, re.M))
 
 
-def drawing() -> str:
-    rows, shared = layers()
+def _drawing() -> str:
+    rows, shared = _rows()
     places = {
         name: Box(LEFT + at * (WIDTH + 10) / len(row), number, (WIDTH + 10) / len(row) - 10)
         for number, row in enumerate([*rows, [SHARED]])
         for at, name in enumerate(row)
     }
-    found = imports([name for row in rows for name in row], shared)
-    lines = [_arrow(places[one], places[other]) for one, other in arrows(found)]
-    said = roles()
+    found = _imports([name for row in rows for name in row], shared)
+    lines = [_arrow(places[one], places[other]) for one, other in _arrows(found)]
+    said = _roles()
+    if silent := [name for row in rows for name in row if name not in said]:
+        raise SystemExit(f"architecture.md does not list what these are for: {', '.join(silent)}")
     boxes = [_named(places[name], name, said[name]) for row in rows for name in row]
     bottom = places[SHARED]
     return "\n".join([
@@ -172,16 +187,34 @@ def _arrow(one: Box, other: Box) -> str:
     return f'<path marker-end="url(#head)" d="{way}"/>'
 
 
-def main() -> int:
-    """Draw; with --check only say whether the drawing is as it would be drawn."""
-    made = drawing()
-    if "--check" not in sys.argv:
-        DRAWING.write_text(made, "utf-8")
-    elif not DRAWING.exists() or DRAWING.read_text("utf-8") != made:
-        print("layers.svg is out of date: python docs/layers.py draws it again")
-        return 1
-    return 0
+# ---- client.png: the page "For you" of the example viewer, with the embedded films --------------
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def take_picture() -> None:
+    """Start a client on this machine and take the picture with Debian's chromium."""
+    from playwright.sync_api import sync_playwright
+
+    from epicrec.client.main import make_client
+
+    with tempfile.TemporaryDirectory() as folder:
+        client, address = make_client(Path(folder), catalogue="films")
+        assert client.state.device is not None
+        client.state.device.example()
+        thread = threading.Thread(target=client.run)
+        thread.start()
+        try:
+            while not client.started:
+                time.sleep(0.05)
+            with sync_playwright() as running:
+                browser = running.chromium.launch(
+                    executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+                )
+                page = browser.new_page(viewport={"width": 1000, "height": 625})
+                page.goto(address)
+                page.get_by_role("navigation", name="Places").get_by_text("For you").click()
+                page.wait_for_load_state("networkidle")
+                page.screenshot(path=HERE / "client.png")
+                browser.close()
+        finally:
+            client.should_exit = True
+            thread.join()

@@ -1,22 +1,26 @@
-"""Write docs/compare.md from what `epicrec compare` found: no figure by hand.
+"""The pages that are made as a whole: compare.md and reproduction.md, from runs of two commands.
 
 epicrec compare --data films --task lists --json > lists.json
-python docs/compare_tables.py lists.json # takes its tasks over in the place of earlier ones, draws
-                                         # the plot and writes the page
-python docs/compare_tables.py --check    # says whether the page is as it would be written
+python docs/build.py compare --from lists.json
+
+epicrec reproduce all --output out
+python docs/build.py reproduction --from out
 """
 
 from __future__ import annotations
 
 import json
-import sys
+import shutil
 from pathlib import Path
-from typing import Any
+
+from tables import FIGURES, HERE, Made, Row, Rows, piped, read
 
 from epicrec.evaluate.contenders import CHIEN, TASKS
-from epicrec.evaluate.plots import plot_comparison
+from epicrec.papers import papers_of
+from epicrec.papers.report import markdown
 
-HERE = Path(__file__).parent
+# ---- compare.md ---------------------------------------------------------------------------------
+
 DATA = ("films", "ml-100k", "ml-1m")
 
 AT = 1.0
@@ -60,16 +64,29 @@ READ = """## How to read it
 """
 
 
-def page() -> str:
-    found = [json.loads((HERE / f"compare-{data}.json").read_text("utf-8")) for data in DATA]
-    parts = [HEAD, "## In short", "", SHORT, "", *piped(summary(found)), "", READ]
+def compare() -> Made:
+    """Every method at equal privacy."""
+    found = [read(f"compare-{data}.json") for data in DATA]
+    parts = [HEAD, "## In short", "", SHORT, "", *piped(_summary(found)), "", READ]
     for one in found:
-        parts += section(one)
-    parts += ["## Who promises what", "", *promises(found)]
-    return "\n".join(parts).rstrip() + "\n"
+        parts += _section(one)
+    parts += ["## Who promises what", "", *piped(_promises(found))]
+    page = "\n".join(parts).rstrip() + "\n"
+    return {"compare.md": lambda _: page}
 
 
-def summary(found: list[dict[str, Any]]) -> list[list[str]]:
+def take_comparison(path: Path) -> None:
+    """Take over the tasks of a run in the place of earlier ones."""
+    new = json.loads(path.read_text("utf-8"))
+    target = FIGURES / f"compare-{new['data']}.json"
+    kept = json.loads(target.read_text("utf-8"))["tasks"] if target.exists() else {}
+    fresh = {task: table | {"epsilons": new["epsilons"]} for task, table in new["tasks"].items()}
+    tasks = {task: fresh.get(task) or kept[task] for task in TASKS if task in fresh | kept}
+    text = json.dumps(new | {"tasks": tasks}, indent=1, ensure_ascii=False)
+    target.write_text(text + "\n", "utf-8")
+
+
+def _summary(found: list[Row]) -> Rows:
     """For each task and unit the best of the papers, of the peer and of ours at one ε, between
     what needs no taste and what is possible without privacy."""
     kinds = ("a paper, as published", PEER, "ours")
@@ -80,7 +97,7 @@ def summary(found: list[dict[str, Any]]) -> list[list[str]]:
             plain = [row for row in openly if row["method"] in ("bias", "popularity")]
             limits = [_best(some, table["metric"]) for some in (plain, openly)]
             for unit in UNITS:
-                own: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
+                own: dict[str, list[Row]] = {kind: [] for kind in kinds}
                 for row in table["rows"]:
                     if (row["unit"], row["epsilon"]) == (unit, AT):
                         kind = {"ours": "ours", CHIEN: PEER}.get(row["whose"], kinds[0])
@@ -91,7 +108,7 @@ def summary(found: list[dict[str, Any]]) -> list[list[str]]:
     return rows
 
 
-def _best(rows: list[dict[str, Any]], metric: str) -> str:
+def _best(rows: list[Row], metric: str) -> str:
     """The best of some rows with its name; nothing where there is none."""
     if not rows:
         return ""
@@ -99,7 +116,7 @@ def _best(rows: list[dict[str, Any]], metric: str) -> str:
     return f"{row[metric]:.3f} {row['method'].removesuffix(', as published')}"
 
 
-def promises(found: list[dict[str, Any]]) -> list[str]:
+def _promises(found: list[Row]) -> Rows:
     """A row for each method: whose it is, what it hides, on what grounds and who is trusted."""
     rows = {
         row["method"]: [
@@ -110,15 +127,10 @@ def promises(found: list[dict[str, Any]]) -> list[str]:
         for table in one["tasks"].values()
         for row in table["rows"]
     }  # fmt: skip
-    return piped([["method", "whose", "unit, relation", "status", "trusted"], *rows.values()])
+    return [["method", "whose", "unit, relation", "status", "trusted"], *rows.values()]
 
 
-def piped(rows: list[list[str]]) -> list[str]:
-    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
-    return [f"| {' | '.join(line)} |" for line in lines]
-
-
-def section(found: dict[str, Any]) -> list[str]:
+def _section(found: Row) -> list[str]:
     """One data set: its plot, and a table for each task."""
     name, short = found["data"], " (`--quick`)" if found["quick"] else ""
     lines = [
@@ -130,7 +142,7 @@ def section(found: dict[str, Any]) -> list[str]:
     for task, table in found["tasks"].items():
         draws = max(len(row["values"]) for row in table["rows"])
         lines += [f"### {name}, {task}: {NAMES[table['metric']]}, {draws} draws of the noise", ""]
-        lines += [*pivot(found, table), ""]
+        lines += [*piped(_pivot(found, table)), ""]
         reasons: dict[str, list[str]] = {}
         for one in table["refused"]:
             reasons.setdefault(one["reason"], []).append(one["method"])
@@ -139,7 +151,7 @@ def section(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def pivot(found: dict[str, Any], table: dict[str, Any]) -> list[str]:
+def _pivot(found: Row, table: Row) -> Rows:
     """A row for each method, a column for each ε."""
     budgets, metric = table.get("epsilons", found["epsilons"]), table["metric"]
     rows: dict[str, dict[str, str]] = {}
@@ -158,32 +170,32 @@ def pivot(found: dict[str, Any], table: dict[str, Any]) -> list[str]:
         else:
             own = "no ε" if row["epsilon"] is None else f"ε = {row['epsilon']:.3g}"
             one["other ε"] = f"{value} ({own})"
-    return piped([[*next(iter(rows.values()))], *([*row.values()] for row in rows.values())])
+    return [[*next(iter(rows.values()))], *([*row.values()] for row in rows.values())]
 
 
-def take(path: Path) -> None:
-    """The tasks of a run in the place of earlier ones, and the plot of all."""
-    new = json.loads(path.read_text("utf-8"))
-    target = HERE / f"compare-{new['data']}.json"
-    kept = json.loads(target.read_text("utf-8"))["tasks"] if target.exists() else {}
-    fresh = {task: table | {"epsilons": new["epsilons"]} for task, table in new["tasks"].items()}
-    tasks = {task: fresh.get(task) or kept[task] for task in TASKS if task in fresh | kept}
-    found = new | {"tasks": tasks}
-    target.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    plot_comparison(found, target.with_suffix(".svg"))
+# ---- reproduction.md ----------------------------------------------------------------------------
+
+PARTS, PLOTS = FIGURES / "reproduction.json", HERE / "reproduction"
 
 
-def main() -> int:
-    target = HERE / "compare.md"
-    if "--check" not in sys.argv:
-        for path in sys.argv[1:]:
-            take(Path(path))
-        target.write_text(page(), "utf-8")
-        return 0
-    fresh = target.read_text("utf-8") == page()
-    print("" if fresh else "compare.md is out of date: python docs/compare_tables.py")
-    return int(not fresh)
+def reproduction() -> Made:
+    """The papers' tables and figures, the paper's values beside ours."""
+    page = markdown(papers_of("all"), read(PARTS.name), f"{PLOTS.name}/")
+    return {"reproduction.md": lambda _: page}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def take_reproduction(folder: Path) -> None:
+    """Take over the finished parts of a run, with their plots, in the place of earlier ones."""
+    kept = {part["name"]: part for part in read(PARTS.name)}
+    for path in (folder / "parts").glob("*.json"):
+        part = json.loads(path.read_text("utf-8"))
+        kept[part["name"]] = part
+        for plot in (name for name in part["plots"] if name.endswith(".svg")):
+            shutil.copy(folder / plot, PLOTS / plot)
+    names = [part.name for paper in papers_of("all") for part in paper.parts]
+    parts = [kept[name] for name in names]
+    PARTS.write_text(json.dumps(parts, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    used = {plot for part in parts for plot in part["plots"]}
+    for plot in PLOTS.iterdir():
+        if plot.name not in used:
+            plot.unlink()
