@@ -353,7 +353,7 @@ NAMED = [
         "epsilon = past + max(", "epsilon = max(",
     ),
     Fault(
-        "collective half noise", "collective", "collective/sums.py",
+        "collective half noise", "collective", "collective/results.py",
         "parameters.sigma, seed=seed", "parameters.sigma / 2, seed=seed",
     ),
     Fault(
@@ -361,7 +361,7 @@ NAMED = [
         "self._noise(parameters))", 'self._noise(parameters) * (self.role == "leader"))',
     ),
     Fault(
-        "collective same noise key twice", "collective", "collective/sums.py",
+        "collective same noise key twice", "collective", "collective/results.py",
         "parameters.sigma, seed=seed", "parameters.sigma, seed=seed or 1",
     ),
     Fault(
@@ -438,7 +438,7 @@ NAMED = [
         "self._reach < 2**31", "self._reach < 2**34",
     ),
     Fault(
-        "collective NaN in the basis", "collective", "collective/statistics.py",
+        "collective NaN in the basis", "collective", "collective/contributions.py",
         "found.max() > most or found.min() < -most", "False",
     ),
     Fault(
