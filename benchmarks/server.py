@@ -57,7 +57,8 @@ def secret(user: int) -> str:
 def fill(folder: Path, users: int, items: int, rows: int) -> None:
     """Users with secrets, items in 20 categories, and feedback with a long tail, in the store."""
     from epicrec.server import Settings
-    from epicrec.server.store import people, schema
+    from epicrec.server.store import schema
+    from epicrec.server.store import users as accounts
     from epicrec.server.store.database import Database
 
     database = Database(Settings(data=str(folder)).database_url)
@@ -85,10 +86,10 @@ def fill(folder: Path, users: int, items: int, rows: int) -> None:
                 {
                     "user_key": at + 1,
                     "user_id": f"user-{at}",
-                    "secret_digest": people.digest(secret(at)),
+                    "secret_digest": accounts.digest(secret(at)),
                     "labels": "null",
                     "comment": "",
-                    "seen_day": people.today(),
+                    "seen_day": accounts.today(),
                     "revision": 0,
                 }
                 for at in range(users)

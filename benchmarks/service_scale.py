@@ -77,8 +77,8 @@ def fill(url: str, folder: Path, people: int, items: int) -> None:
     from epicrec.perturb import D2P
     from epicrec.server import Settings
     from epicrec.server.service import Service
-    from epicrec.server.store import people as accounts
-    from epicrec.server.store.releases import written
+    from epicrec.server.store import users as accounts
+    from epicrec.server.store.feedback import written
 
     def digest(user: int) -> str:
         return "\\x" + accounts.digest(secret(user)).hex()

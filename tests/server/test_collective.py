@@ -21,9 +21,9 @@ from epicrec.collective.shares import Announcement, make_report
 from epicrec.collective.simulation import released, seeded
 from epicrec.errors import EpicrecError, InputError
 from epicrec.server import Settings, serve
-from epicrec.server.collective import SIGNATURE, HelperOverHttps, signing_key
+from epicrec.server.shared_model import SIGNATURE, HelperOverHttps, signing_key
 from epicrec.server.store.database import Database
-from epicrec.server.store.rounds import SqlStore
+from epicrec.server.store.shared_model_rounds import SqlStore
 from rounds_of import PUBLISHED, open_round, parameters, send, vector
 from server.conftest import Running, two_running
 
@@ -50,15 +50,15 @@ def problem(answer: httpx.Response) -> str:
 def test_a_round_over_https_opens_to_the_sum_and_both_noises(both: Any) -> None:
     leader, helper, link = both
     for role, server in (("leader", leader), ("helper", helper)):
-        getattr(server.service.collective, role)._noise = seeded(role, 5)
-    own = leader.service.collective.leader
+        getattr(server.service.shared_model, role)._noise = seeded(role, 5)
+    own = leader.service.shared_model.leader
     own.start(parameters(), PUBLISHED, link)
     rng, expected = np.random.default_rng(0), ZEROS.copy()
     for number in range(6):
         device = leader.register()
         announcement, published = announced(device)
         assert published == PUBLISHED
-        announcement.check(leader.service.collective.key, helper.service.collective.key)
+        announcement.check(leader.service.shared_model.key, helper.service.shared_model.key)
         x = vector(rng, announcement.parameters)
         report = make_report(announcement, x).encoded()
         if number:  # the first never sends
@@ -74,7 +74,7 @@ def test_a_round_over_https_opens_to_the_sum_and_both_noises(both: Any) -> None:
     assert result.total.tolist() == (expected + noises).tolist()
     fetched, published = byte_fields(leader.client().get("/tasks/films/rounds/0/result").content, 2)
     found = Result.from_encoded(fetched)
-    found.check(leader.service.collective.key, helper.service.collective.key)
+    found.check(leader.service.shared_model.key, helper.service.shared_model.key)
     assert found.total.tolist() == result.total.tolist()
     assert published == PUBLISHED
 
@@ -85,7 +85,7 @@ def test_refusals_are_problem_documents(both: Any) -> None:
     where = "/tasks/films/rounds/0/reports"
     assert problem(anybody.get("/tasks/films/round")) == "unrecognizedTask"
     assert problem(device.put(where, content=b"nonsense")) == "invalidMessage"
-    own = leader.service.collective.leader
+    own = leader.service.shared_model.leader
     announcement = own.start(parameters(), PUBLISHED, link).announcement
     report = make_report(announcement, ZEROS).encoded()
     assert anybody.put(where, content=report).status_code == 401
@@ -97,7 +97,7 @@ def test_refusals_are_problem_documents(both: Any) -> None:
     for server, role in ((leader, "leader"), (helper, "helper")):
         told = server.client().get("/collective/key").json()
         assert told["Role"] == role
-        assert told["Fingerprint"] == server.service.collective.fingerprint
+        assert told["Fingerprint"] == server.service.shared_model.fingerprint
 
 
 def test_the_helper_listens_to_its_leader_only(both: Any) -> None:
@@ -200,21 +200,21 @@ def test_a_failed_transaction_leaves_nothing_in_the_tables(database: Database) -
 
 def test_keys_and_reports_are_in_no_backup(tmp_path: Path) -> None:
     with two_running(tmp_path) as (leader, helper, link):
-        own = leader.service.collective.leader
+        own = leader.service.shared_model.leader
         announcement = own.start(parameters(), PUBLISHED, link).announcement
         report = send(own, announcement, ZEROS)
         backup, again = tmp_path / "backup", tmp_path / "again"
         serve(backup=backup, data=str(tmp_path / "helper"))
         serve(restore=backup, data=str(again))
         job = encode("films", 0, report.id, report.helper)
-        key = helper.service.collective.settings.other_key
+        key = helper.service.shared_model.settings.other_key
         database = Database(Settings(data=str(again)).database_url)
         restored = Helper(
             SqlStore(database),
             signing_key(Settings(data=str(again))),
             bytes.fromhex(key),
         )
-        assert restored.signing_key == helper.service.collective.helper.signing_key
+        assert restored.signing_key == helper.service.shared_model.helper.signing_key
         with pytest.raises(Refusal, match="restored from a backup"):
             restored.aggregate(job)
         database.stop()

@@ -24,9 +24,9 @@ from epicrec.collective.shares import Report, open_share
 from epicrec.collective.statistics import one_history, statistic_of
 from epicrec.data.datasets import load_catalogue
 from epicrec.server import Settings, serve
-from epicrec.server.collective import signing_key
+from epicrec.server.shared_model import signing_key
 from epicrec.server.store.database import Database
-from epicrec.server.store.rounds import SqlStore
+from epicrec.server.store.shared_model_rounds import SqlStore
 from ports import held_port
 from server.conftest import PATIENCE, wait_for
 from server.device_part import take_part

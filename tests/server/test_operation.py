@@ -28,11 +28,11 @@ from epicrec.client.remote import shown_certificate
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Guarantee, Ledger
 from epicrec.server import Settings, main, serve
-from epicrec.server.api.limits import Limit
-from epicrec.server.known import Callers
-from epicrec.server.store import people, schema
+from epicrec.server.api.rate_limits import RateLimit
+from epicrec.server.authentication import Callers
+from epicrec.server.operations.tls import development_certificate
+from epicrec.server.store import schema, users
 from epicrec.server.store.database import Database, newest_version
-from epicrec.server.tls import development_certificate
 from server.conftest import (
     ADMIN,
     PATIENCE,
@@ -231,7 +231,7 @@ def test_those_not_seen_for_long_are_purged(tmp_path: Path) -> None:
             connection.execute(
                 update(schema.users)
                 .where(schema.users.c.user_id == old.user_id)
-                .values(seen_day=people.today() - 31)
+                .values(seen_day=users.today() - 31)
             )
     assert serve(purge=30, data=str(folder)) == {"purged": 1}
     assert serve(purge=30, data=str(folder)) == {"purged": 0}
@@ -250,11 +250,11 @@ def test_the_last_day_still_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     database.migrate()
     with database.writing() as connection:
         for days_ago in (29, 30, 31):
-            monkeypatch.setattr(people, "today", lambda seen=20_000 - days_ago: seen)
-            people.put(connection, [wire.User(UserId=str(days_ago))])
-        monkeypatch.setattr(people, "today", lambda: 20_000)
-        assert len(people.purge(connection, 30)) == 1
-        left = [user.UserId for user in people.page(connection, 10, 0)[0]]
+            monkeypatch.setattr(users, "today", lambda seen=20_000 - days_ago: seen)
+            users.put(connection, [wire.User(UserId=str(days_ago))])
+        monkeypatch.setattr(users, "today", lambda: 20_000)
+        assert len(users.purge(connection, 30)) == 1
+        left = [user.UserId for user in users.page(connection, 10, 0)[0]]
         assert left == ["29", "30"]
     database.stop()
 
@@ -263,19 +263,19 @@ def test_a_secret_forgotten_while_it_is_looked_up_opens_nothing(database_url: st
     database = Database(database_url)
     database.migrate()
     with database.writing() as connection:
-        given = people.register(connection)
-        (key,) = people.keys(connection)
-        people.seen(connection, key, people.today() - 1)
-    secret = people.digest(given.Secret)
+        given = users.register(connection)
+        (key,) = users.keys(connection)
+        users.seen(connection, key, users.today() - 1)
+    secret = users.digest(given.Secret)
 
-    async def ask() -> tuple[people.Known | None, people.Known | None]:
+    async def ask() -> tuple[users.StoredUser | None, users.StoredUser | None]:
         callers = Callers(database, lambda noting: noting.close())
         looking = asyncio.create_task(callers.whose(secret))
         await asyncio.sleep(0)
         callers.forget({key})
         before = await looking
         with database.writing() as connection:
-            people.forget(connection, given.UserId)
+            users.forget(connection, given.UserId)
         return before, await callers.whose(secret)
 
     before, after = asyncio.run(ask())
@@ -288,12 +288,12 @@ def test_coming_back_counts_as_seen(tmp_path: Path) -> None:
     with running(tmp_path / "server", catalogue="films") as serving:
         user = serving.register()
         with serving.service.database.writing() as connection:
-            connection.execute(update(schema.users).values(seen_day=people.today() - 31))
+            connection.execute(update(schema.users).values(seen_day=users.today() - 31))
         user.get("/api/items")
 
         def is_noted() -> bool:
             with serving.service.database.reading() as connection:
-                return people.counts(connection)["users_seen_in_7_days"] == 1
+                return users.counts(connection)["users_seen_in_7_days"] == 1
 
         wait_for(is_noted)
 
@@ -391,7 +391,7 @@ def test_the_operator_page(tmp_path: Path) -> None:
 
 def test_a_limit_refills_evenly() -> None:
     now = 0.0
-    limit = Limit(10, 60, clock=lambda: now)
+    limit = RateLimit(10, 60, clock=lambda: now)
     assert [limit.take("a") for _ in range(11)] == [True] * 10 + [False]
     assert limit.take("b")
     assert 1 <= limit.wait("a") <= 7

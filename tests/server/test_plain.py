@@ -1,4 +1,4 @@
-"""Lists asked for plainly and otherwise: two doors, one answer."""
+"""TrainedLists asked for plainly and otherwise: two doors, one answer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from epicrec.server.known import Callers
-from epicrec.server.store import people
+from epicrec.server.authentication import Callers
+from epicrec.server.serving.trained_lists import TrainedLists
+from epicrec.server.store import users
 from epicrec.server.store.database import UNAVAILABLE, Database
-from epicrec.server.training.lists import Lists
 from server.conftest import Running, running
 
 FILMS = ["heat-1995", "alien-1979", "fargo-1996", "the-matrix-1999", "se7en-1995", "dune-2021"]
@@ -62,7 +62,7 @@ def test_what_is_wrong_is_said(trained: Running, page: str) -> None:
 def test_a_hidden_item_costs_no_new_order(trained: Running) -> None:
     """What is left of a list is served from it, as a ranking of all items would have it."""
     lists = trained.service.ranking.lists
-    assert isinstance(lists, Lists)
+    assert isinstance(lists, TrainedLists)
     row = next(k for k in range(60) if lists.arrays["user_factors"][k].any())
     before = lists.for_user(row, 20)
     try:
@@ -81,7 +81,7 @@ def test_keys_that_come_together_are_looked_up_together(database_url: str) -> No
     database = Database(database_url.replace("postgresql://", "postgresql+psycopg://"))
     database.migrate()
     with database.writing() as connection:
-        given = [people.register(connection) for _ in range(30)]
+        given = [users.register(connection) for _ in range(30)]
     asked: list[int] = []
     look_up = database.look_up
 
@@ -91,10 +91,10 @@ def test_keys_that_come_together_are_looked_up_together(database_url: str) -> No
 
     database.look_up = counting  # type: ignore[assignment,method-assign]
 
-    async def ask() -> list[people.Known | None]:
+    async def ask() -> list[users.StoredUser | None]:
         callers = Callers(database, lambda noting: noting.close())
         secrets = [*(one.Secret for one in given), "nobody's"]
-        return await asyncio.gather(*(callers.whose(people.digest(one)) for one in secrets))
+        return await asyncio.gather(*(callers.whose(users.digest(one)) for one in secrets))
 
     found = asyncio.run(ask())
     database.stop()
@@ -122,10 +122,10 @@ def test_whoever_gives_up_leaves_nobody_with_a_wrong_key(tmp_path: Path) -> None
         callers = Callers(database, lambda noting: noting.close())
         asking, go_on = asyncio.Event(), asyncio.Event()
 
-        async def slowly(_: object, digests: list[bytes]) -> dict[bytes, people.Known]:
+        async def slowly(_: object, digests: list[bytes]) -> dict[bytes, users.StoredUser]:
             asking.set()
             await go_on.wait()
-            return {one: people.Known(one[0], f"user {one[0]}") for one in digests}
+            return {one: users.StoredUser(one[0], f"user {one[0]}") for one in digests}
 
         database.look_up = slowly  # type: ignore[assignment,method-assign]
         tasks = [asyncio.create_task(callers.whose(bytes([k]))) for k in range(3)]

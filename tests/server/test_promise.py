@@ -22,10 +22,10 @@ from epicrec.privacy import Guarantee
 from epicrec.privacy.ledger import LedgerDamagedError
 from epicrec.server import Settings, serve
 from epicrec.server.main import make_server
-from epicrec.server.store import catalogue, people, releases
+from epicrec.server.store import catalogue, feedback, users
 from epicrec.server.store.database import Database
 from epicrec.server.training import folders, job, publish
-from epicrec.server.training.ledger import operator_ledger
+from epicrec.server.training.operator_ledger import operator_ledger
 from server.conftest import Client, Running, prepare, running, wait_for
 
 VICTIM = "victim"
@@ -69,7 +69,7 @@ def rate(settings: Settings, by_user: dict[str, list[str]]) -> None:
     ]
     database = Database(settings.database_url)
     with database.writing() as connection:
-        releases.put(connection, rows, make=True)
+        feedback.put(connection, rows, make=True)
     database.stop()
 
 
@@ -285,4 +285,4 @@ def test_feedback_makes_no_items(serving: Running, method: str) -> None:
     assert serving.admin.get("/api/item/only-one-person-knows-it").status_code == 404
     with serving.service.database.reading() as connection:
         assert catalogue.count(connection) == 536
-        assert people.counts(connection)["users"] == 0  # all or nothing
+        assert users.counts(connection)["users"] == 0  # all or nothing

@@ -1,4 +1,4 @@
-"""Users: who registered, how they prove it, when they were last seen, how they are forgotten."""
+"""Users: registered, recognised by their secrets, paged, seen, forgotten."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, select, update
 
 from epicrec import wire
-from epicrec.server.store.database import DELETIONS, insert, next_revision, rows_of
+from epicrec.server.store.database import DELETIONS, next_revision
 from epicrec.server.store.schema import feedback, users
+from epicrec.server.store.sql import insert, rows_of
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A user as the rest of the server needs them."""
+class StoredUser:
+    """What the server needs to know of a user who is asking."""
 
     key: int
     id: str
@@ -26,8 +27,6 @@ class Known:
 
 
 _WITH_SECRETS = "SELECT secret_digest, user_key, user_id, seen_day FROM users WHERE secret_digest "
-
-
 _AT_ONCE = 500  # values in one statement
 
 
@@ -37,12 +36,12 @@ def today() -> int:
 
 
 def digest(secret: str) -> bytes:
-    """What is kept of a secret. 256 random bits cannot be guessed, so one SHA-256 is enough."""
+    """What is stored of a secret. It has 256 random bits, so one SHA-256 without salt is enough."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
 def register(connection: Connection) -> wire.Registration:
-    """A new user with a random id and a random secret, of which only the digest is kept."""
+    """Make a user with a random id and a random secret; only the secret's digest is stored."""
     user_id, secret = secrets.token_hex(16), secrets.token_urlsafe(32)
     connection.execute(
         insert(connection, users).values(
@@ -57,25 +56,25 @@ def register(connection: Connection) -> wire.Registration:
     return wire.Registration(UserId=user_id, Secret=secret)
 
 
-def with_secrets(connection: Connection, digests: list[bytes]) -> dict[bytes, Known]:
-    """Whose secrets these are. The search is by digest, so its time says nothing about a secret."""
+def with_secrets(connection: Connection, digests: list[bytes]) -> dict[bytes, StoredUser]:
+    """The users with these secrets. The search is by digest, so its time reveals nothing of one."""
     if connection.dialect.name == "sqlite":
         asked: list[tuple[str, Any]] = [("= ?", digest) for digest in digests]
     else:
         asked = [("= ANY(%b)", digests)]
     found = [rows_of(connection, _WITH_SECRETS + how, (one,)) for how, one in asked]
-    return {bytes(digest): Known(*row) for rows in found for digest, *row in rows}
+    return {bytes(digest): StoredUser(*row) for rows in found for digest, *row in rows}
 
 
-def known(connection: Connection, user_id: str) -> Known | None:
+def known(connection: Connection, user_id: str) -> StoredUser | None:
     found = connection.execute(
         select(users.c.user_key, users.c.user_id).where(users.c.user_id == user_id)
     ).one_or_none()
-    return Known(found.user_key, found.user_id) if found else None
+    return StoredUser(found.user_key, found.user_id) if found else None
 
 
 def put(connection: Connection, given: list[wire.User]) -> int:
-    """Add users the admin names, or change their labels and comment."""
+    """Add users whom the admin speaks for, or change their labels and comment."""
     statement = insert(connection, users)
     new = statement.excluded
     rows = [
@@ -99,7 +98,7 @@ def put(connection: Connection, given: list[wire.User]) -> int:
 
 
 def patch(connection: Connection, user_id: str, change: wire.UserPatch) -> int:
-    """Change what is given of one user; 0 where there is no such user."""
+    """Change the given fields of one user. Returns 0 where there is no such user."""
     values: dict[str, Any] = {}
     if change.Labels is not None:
         values["labels"] = json.dumps(change.Labels)
@@ -117,7 +116,7 @@ def get(connection: Connection, user_id: str) -> wire.User | None:
 
 
 def page(connection: Connection, n: int, after: int) -> tuple[list[wire.User], int | None]:
-    """The next `n` users and the key to go on from."""
+    """The next `n` users, and the key to resume from."""
     rows = connection.execute(
         select(users).where(users.c.user_key > after).order_by(users.c.user_key).limit(n)
     ).all()
@@ -129,7 +128,7 @@ def seen(connection: Connection, key: int, day: int) -> None:
 
 
 def forget(connection: Connection, user_id: str) -> int | None:
-    """Delete a user with all they released; their key, or None where there is no such user."""
+    """Delete a user and all they released. Returns their key, None where there is no such user."""
     key = connection.execute(
         delete(users).where(users.c.user_id == user_id).returning(users.c.user_key)
     ).scalar_one_or_none()
@@ -139,7 +138,7 @@ def forget(connection: Connection, user_id: str) -> int | None:
 
 
 def touch(connection: Connection, user_keys: set[int], number: int) -> None:
-    """Note the revision at which these users' feedback changed."""
+    """Record the revision at which these users' feedback changed."""
     wanted = sorted(user_keys)
     for start in range(0, len(wanted), _AT_ONCE):
         some = users.c.user_key.in_(wanted[start : start + _AT_ONCE])
@@ -147,7 +146,7 @@ def touch(connection: Connection, user_keys: set[int], number: int) -> None:
 
 
 def purge(connection: Connection, days: int) -> list[int]:
-    """Forget everyone not seen for so many days; their keys."""
+    """Delete everyone not seen for this many days. Returns their keys."""
     gone = list(
         connection.execute(
             delete(users).where(users.c.seen_day < today() - days).returning(users.c.user_key)
@@ -159,12 +158,12 @@ def purge(connection: Connection, days: int) -> list[int]:
 
 
 def keys(connection: Connection) -> list[int]:
-    """Everyone's keys, in order."""
+    """All keys, in order."""
     return list(connection.execute(select(users.c.user_key).order_by(users.c.user_key)).scalars())
 
 
 def changed_since(connection: Connection, revision: int) -> list[int]:
-    """The keys of those whose feedback changed after a revision."""
+    """The keys of the users whose feedback changed after a revision."""
     return list(
         connection.execute(select(users.c.user_key).where(users.c.revision > revision)).scalars()
     )

@@ -1,8 +1,8 @@
-"""Plain: lists asked for in the plainest way, answered before FastAPI looks at the request.
+"""The fast path: plain requests for a list, answered before FastAPI reads them.
 
-It is the most frequent question, and to check it by the schemas costs more than to answer it. What
-is asked in any other way goes on to the routes in `recommend`, which answer by the same function
-and say what is wrong.
+They are the most frequent requests, and checking one by the schemas costs more than answering it.
+All others go on to the routes in `recommend`, which answer by the same function and say what is
+wrong.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _CATEGORY = r"/([^\x00-\x1f\x7f]{0,64})"
 _PAGE = re.compile(rb"(?:n=([1-9]\d{0,2})(?:&|$))?(?:offset=(\d{1,6}))?")
 
 
-class Plain(BaseRoute):
-    """A route by its template; what its pattern does not match is not its own."""
+class FastPath(BaseRoute):
+    """A route for what its pattern matches; `path` is its template."""
 
     def __init__(self, path: str, pattern: str) -> None:
         self.path, self._pattern = path, re.compile(pattern)
@@ -45,11 +45,11 @@ class Plain(BaseRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         del receive
-        serving: Service = scope["app"].state.service
+        service: Service = scope["app"].state.service
         client = scope["client"]
         key, version = (_header(scope, name) for name in (b"x-api-key", b"x-api-version"))
-        caller = await caller_with(serving, key, client[0] if client else "unknown")
-        body = await listed(serving, caller, *scope["asked"], with_scores=version == SCORES)
+        caller = await caller_with(service, key, client[0] if client else "unknown")
+        body = await listed(service, caller, *scope["asked"], with_scores=version == SCORES)
         headers = [
             (b"content-length", str(len(body)).encode()),
             (b"content-type", b"application/json"),
@@ -63,6 +63,6 @@ def _header(scope: Scope, wanted: bytes) -> str | None:
 
 
 ROUTES = [
-    Plain("/api/recommend/{user_id}", _USER),
-    Plain("/api/recommend/{user_id}/{category:path}", _USER + _CATEGORY),
+    FastPath("/api/recommend/{user_id}", _USER),
+    FastPath("/api/recommend/{user_id}/{category:path}", _USER + _CATEGORY),
 ]

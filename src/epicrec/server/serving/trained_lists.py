@@ -1,9 +1,9 @@
-"""Lists: what a training left on disk (`folders`), and how recommendations come out of it.
+"""Trained lists: recommendations from what a training left on disk (`training.folders`).
 
-One folder per training. Factors and the lists of every user known at training time are there; a
-category's list is a product with that category's items; a user who changed since, or a session, is
-folded in: their factors are solved from what they have by now, nothing is retrained. Where a
-training adopted popularity, nobody has factors.
+A training holds factors, and the list of every user known at the time. A category's list is the
+product with that category's items. A user who changed since, or a session, is folded in: their
+factors are solved from their present history, and nothing is retrained. Where a training adopted
+popularity, nobody has factors.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any, Self
 import numpy as np
 
 from epicrec.arrays import Array
-from epicrec.server.store.received import Own
+from epicrec.server.store.histories import UserHistory
 from epicrec.server.training import folders
-from epicrec.server.training.folding import Folding
+from epicrec.server.training.fold_in import FoldIn
 
 Ranked = list[tuple[str, float]]
 
 
 @dataclass(frozen=True, eq=False)
 class Folded:
-    """Somebody who released since the training, as it would have them: their factors (None where
-    nothing tells them), what they have, and their list."""
+    """A user who changed since the training: their factors (None where nothing is known of their
+    taste), the items they have seen, and their list."""
 
     factors: Array | None
     seen: Array
@@ -35,14 +35,14 @@ class Folded:
 
 
 @dataclass(eq=False)
-class Lists:
+class TrainedLists:
     """The newest training, ready to answer."""
 
     meta: dict[str, Any]
     item_ids: list[str]
     categories: list[str]
     arrays: dict[str, Array]
-    folding: Folding | None = None
+    fold_in: FoldIn | None = None
     """Where a model of releases was adopted."""
     gone: set[int] = field(default_factory=set)
     """Positions of items hidden or deleted since the training."""
@@ -55,7 +55,7 @@ class Lists:
         # small and read at every request: kept in memory
         for name in ("item_keys", "item_factors", "popularity", "category_items", "user_keys"):
             a[name] = np.array(a[name])
-        for name in a:  # the others stay mapped, but numpy's own class for that is slow to slice
+        for name in a:  # the others stay mapped; a memmap is slow to slice
             a[name] = a[name].view(np.ndarray)
         self._has_factors = bool(a["item_factors"].any())
         self._popular = np.argsort(-a["popularity"], kind="stable")
@@ -70,27 +70,27 @@ class Lists:
         return name in self._category_at
 
     def row_of(self, user_key: int) -> int | None:
-        """Where a user stands, or None for one who came after the training."""
+        """The row of a user; None for one who came after the training."""
         keys = self.arrays["user_keys"]
         at = int(keys.searchsorted(user_key))
         return at if at < len(keys) and keys[at] == user_key else None
 
     def for_user(self, row: int, n: int, offset: int = 0, category: str = "") -> Ranked:
-        """For a user as they were at training time."""
+        """For a user as they were at the training."""
         a = self.arrays
         listed = self._listed(a["top_items"][row], a["top_scores"][row], n, offset, category)
         if listed is not None:
             return listed
         starts = a["seen_starts"]
         seen = a["seen_items"][starts[row] : starts[row + 1]]
-        seen = seen[seen >= 0]  # of those who were forgotten nothing is left
+        seen = seen[seen >= 0]  # those who left were overwritten
         factors = a["user_factors"][row]
         return self._ranked(factors if factors.any() else None, seen, n, offset, category)
 
     def _listed(
         self, top: Array, scores: Array, n: int, offset: int, category: str
     ) -> Ranked | None:
-        """From a list that was made before; None where it ends too early."""
+        """A page of a list that was made before; None where the list ends too early."""
         if category or self.gone:
             among = self._places_in(top, category) if category else np.flatnonzero(top >= 0)
             shown = [at for at in among.tolist() if int(top[at]) not in self.gone]
@@ -103,12 +103,12 @@ class Lists:
             return None
         return [(ids[item], score) for item, score in zip(items, scores.tolist(), strict=True)]
 
-    def for_own(self, own: Own, n: int, offset: int = 0, category: str = "") -> Ranked:
-        """For anyone who has this: by the factors that a training would give them."""
+    def for_own(self, own: UserHistory, n: int, offset: int = 0, category: str = "") -> Ranked:
+        """For anyone with this history, by the factors that a training would give them."""
         return self._ranked(self._factors_of(own), self._positions(own.known), n, offset, category)
 
-    def folded(self, own: Own) -> Folded:
-        """The same, with a list as a training would write it."""
+    def folded(self, own: UserHistory) -> Folded:
+        """A user with this history, with the list that a training would write."""
         seen, factors = self._positions(own.known), self._factors_of(own)
         if factors is None:
             return Folded(None, seen, np.zeros(0, np.int32), np.zeros(0, np.float32))
@@ -116,7 +116,7 @@ class Lists:
         return Folded(factors, seen, top, scores)
 
     def for_folded(self, one: Folded, n: int, offset: int = 0, category: str = "") -> Ranked:
-        """For somebody who was folded in."""
+        """For a user who was folded in."""
         listed = self._listed(one.top, one.scores, n, offset, category)
         return listed or self._ranked(one.factors, one.seen, n, offset, category)
 
@@ -127,16 +127,16 @@ class Lists:
             return self.popular(n, offset, category, seen)
         return self._best(factors, seen, n, offset, category)
 
-    def _factors_of(self, own: Own) -> Array | None:
-        if self.folding is not None:
-            return self.folding.factors(own, self._id_of)
+    def _factors_of(self, own: UserHistory) -> Array | None:
+        if self.fold_in is not None:
+            return self.fold_in.factors(own, self._id_of)
         liked = self._positions(own.liked)
         if not len(liked) or not self._has_factors:
             return None
         return self._fold_in(liked)
 
     def _positions(self, item_keys: set[int]) -> Array:
-        """Where the items stand that may be recommended."""
+        """The positions of those items that may be recommended."""
         known, wanted = self.arrays["item_keys"], np.array(sorted(item_keys), np.int64)
         at = np.minimum(known.searchsorted(wanted), max(len(known) - 1, 0))
         return at[known[at] == wanted] if len(known) else at[:0]
@@ -149,7 +149,7 @@ class Lists:
     def popular(
         self, n: int, offset: int = 0, category: str = "", without: Sequence[int] | Array = ()
     ) -> Ranked:
-        """For those of whom nothing is known that would tell their taste."""
+        """For those of whose taste nothing is known."""
         chosen, hidden = self._popular, self.gone.union(np.asarray(without).tolist())
         if category:
             chosen = chosen[np.isin(chosen, self._items_in(category))]
@@ -159,24 +159,24 @@ class Lists:
         return [(self.item_ids[at], share) for at, share in zip(kept, shares, strict=True)]
 
     def neighbours(self, item_id: str, n: int, offset: int = 0) -> Ranked | None:
-        """The items most like one item, by the angle between factors; None if it is not here."""
+        """The items most like one item, by cosine of factors; None if the item is not here."""
         at = self._item_at.get(item_id)
         if at is None or at in self.gone:
             return None
         factors = self.arrays["item_factors"]
-        if not factors[at].any():  # popularity was adopted, or the item came later
+        if not factors[at].any():  # popularity was adopted, or nothing is known of the item
             return self.popular(n, offset, without=[at])
         norms = np.linalg.norm(factors, axis=1)
         likeness = factors @ factors[at] / np.maximum(norms * norms[at], 1e-12)
         return self._page(likeness, np.array([at]), n, offset)
 
     def show_item(self, item_id: str, shown: bool) -> None:
-        """Recommend an item no more, or again, without waiting for the next training."""
+        """Hide an item or show it again, without waiting for the next training."""
         if (at := self._item_at.get(item_id)) is not None:
             (self.gone.discard if shown else self.gone.add)(at)
 
     def show_only(self, item_keys: set[int]) -> None:
-        """Recommend these items and no others."""
+        """Show these items alone."""
         keys = self.arrays["item_keys"].tolist()
         self.gone = {at for at, key in enumerate(keys) if key not in item_keys}
 
@@ -194,7 +194,7 @@ class Lists:
         return self.arrays["category_items"][starts[at] : starts[at + 1]]
 
     def _places_in(self, items: Array, category: str) -> Array:
-        """Which of these items are in the category: where they stand."""
+        """The places of those items that are in the category."""
         own = self._items_in(category)
         at = np.minimum(own.searchsorted(items), len(own) - 1)
         return np.flatnonzero(own[at] == items)
@@ -210,7 +210,7 @@ class Lists:
     def _page(
         self, scores: Array, without: Array, n: int, offset: int, category: str = ""
     ) -> Ranked:
-        """A page of the order that scores give, of all items or those in a category."""
+        """A page of the items by score, of all items or of those in a category."""
         banned = np.concatenate([without, np.array([*self.gone], np.int64)])
         if category:
             among = self._items_in(category)
@@ -224,17 +224,17 @@ class Lists:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """As it was written; an InputError where it is damaged."""
+        """Open a training; an InputError where it is damaged."""
         meta, arrays = folders.read(folder)
         try:
-            folding = Folding.open(folder, meta.pop("folding")) if "folding" in meta else None
-            return cls(meta, meta.pop("item_ids"), meta.pop("categories"), arrays, folding)
+            fold_in = FoldIn.open(folder, meta.pop("folding")) if "folding" in meta else None
+            return cls(meta, meta.pop("item_ids"), meta.pop("categories"), arrays, fold_in)
         except (OSError, ValueError, KeyError) as error:
             raise folders.unreadable(folder, error) from error
 
 
 def _first(scores: Array, without: Array, most: int) -> tuple[Array, Array]:
-    """The places of the largest scores, in order, and these, but for the places left out."""
+    """The places of the largest scores in order, and these scores, without some places."""
     scores[without] = -np.inf
     most = min(most, len(scores) - len(np.unique(without)))
     if most <= 0:

@@ -1,4 +1,4 @@
-"""Limits: how often somebody may do something; kept in memory by address or user, never logged."""
+"""Rate limits: how often a user or an address may do something; kept in memory, never logged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 _MOST_REMEMBERED = 100_000
 
 
-class Limit:
+class RateLimit:
     """A bucket of `number` tokens for each key, refilled evenly over `seconds`."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The collective's book as tables: what `epicrec.collective.rounds.Book` asks for."""
+"""Rounds of the shared model in the database: `epicrec.collective.rounds.Book` as tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, func, select
 
 from epicrec.collective.rounds import Round
 from epicrec.collective.shares import Report
-from epicrec.server.store.database import Database, insert
+from epicrec.server.store.database import Database
 from epicrec.server.store.schema import (
     collective_admitted,
     collective_burnt,
@@ -18,13 +18,14 @@ from epicrec.server.store.schema import (
     collective_reports,
     collective_rounds,
 )
+from epicrec.server.store.sql import insert
 
 _AT_ONCE = 500
 """Ids in one statement: SQLite takes 32,766 values at most."""
 
 
 class SqlBook:
-    """The book within one transaction of a database."""
+    """A book within one database transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -40,7 +41,7 @@ class SqlBook:
         return -1 if found is None else int(found)
 
     def tasks(self) -> list[tuple[str, int]]:
-        """Every round there is."""
+        """Task and number of every round."""
         table = collective_rounds
         rows = self._connection.execute(
             select(table.c.task, table.c.number).order_by(table.c.task, table.c.number)
@@ -128,7 +129,7 @@ class SqlBook:
 
 
 class SqlStore:
-    """A database as the collective's store; on PostgreSQL a lock makes it one at a time."""
+    """A database as the store of rounds; on PostgreSQL a lock admits one writer at a time."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -142,7 +143,7 @@ class SqlStore:
 
     @contextmanager
     def looking(self) -> Iterator[SqlBook]:
-        """The book for reading: nobody waits for it, and it waits for nobody."""
+        """The book for reading; it waits for nobody and makes nobody wait."""
         with self._database.reading() as connection:
             yield SqlBook(connection)
 

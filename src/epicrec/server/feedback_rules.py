@@ -1,4 +1,4 @@
-"""Meaning: which feedback says that somebody likes an item, and which that they do not.
+"""Feedback rules: which feedback says that a user likes an item, and which that they do not.
 
 Types and thresholds are written as Gorse writes them: `like`, `read>=3`.
 """
@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Array
 from epicrec.errors import InputError
 
 _RULE = re.compile(r"^([A-Za-z][A-Za-z0-9_.-]*?)\s*(?:(>=|<=|>|<|=)\s*(-?\d+(?:\.\d+)?))?$")
@@ -24,7 +25,7 @@ _COMPARE: dict[str, Callable[[Any, float], Any]] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """Feedback of one type, of any value or of those that compare so."""
+    """Feedback of one type, of any value or of the values that pass a comparison."""
 
     kind: str
     compare: str = ""
@@ -40,18 +41,15 @@ class Rule:
         kind, compare, value = found.groups()
         return cls(kind, compare or "", float(value or 0))
 
-    def holds(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        if not self.compare:
-            return np.ones(len(values), np.bool_)
-        return np.asarray(_COMPARE[self.compare](values, self.value), np.bool_)
-
-    def holds_for(self, value: float) -> bool:
-        return not self.compare or bool(_COMPARE[self.compare](value, self.value))
+    def holds(self, values: Any) -> Any:
+        """Whether the rule applies: to a value, or to each of an array of values. A rule without a
+        comparison applies to all of them, and is True."""
+        return not self.compare or _COMPARE[self.compare](values, self.value)
 
 
 @dataclass(frozen=True)
-class Meaning:
-    """What counts for an item and what against it; of an item with both, what is against wins."""
+class FeedbackRules:
+    """Positive and negative feedback; where an item has both, the negative counts."""
 
     positive: tuple[Rule, ...]
     negative: tuple[Rule, ...]
@@ -63,8 +61,8 @@ class Meaning:
             for listed in (positive, negative)
         ))  # fmt: skip
 
-    def likes(self, kind: str, values: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
-        """For each value of feedback of this type 1 for, -1 against, 0 neither."""
+    def signs(self, kind: str, values: Array) -> npt.NDArray[np.int8]:
+        """For each value of feedback of this type: 1 positive, -1 negative, 0 neither."""
         found = np.zeros(len(values), np.int8)
         for sign, rules in ((1, self.positive), (-1, self.negative)):
             for rule in rules:
@@ -73,19 +71,19 @@ class Meaning:
         return found
 
     def sign(self, kind: str, value: float) -> int:
-        """The same of one value."""
+        """`signs` of one value, without the cost of an array."""
         found = 0
         for sign, rules in ((1, self.positive), (-1, self.negative)):
-            if any(rule.kind == kind and rule.holds_for(value) for rule in rules):
+            if any(rule.kind == kind and rule.holds(value) for rule in rules):
                 found = sign
         return found
 
     def counts(self, kind: str) -> bool:
-        """Whether feedback of this type may count for an item."""
+        """Whether feedback of this type may be positive."""
         return any(rule.kind == kind for rule in self.positive)
 
     def least(self, kind: str) -> float:
-        """The least value of this type that counts for an item."""
+        """The least value of this type that is positive."""
         bounds = [
             rule.value if rule.compare.startswith(">") else -np.inf
             for rule in self.positive

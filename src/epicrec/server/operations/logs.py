@@ -1,7 +1,7 @@
 """Logs: one JSON object a line on stderr, with route templates instead of paths and no values.
 
-The texts of exceptions are left out: they may quote what somebody sent. Their kind and place stay.
-Lines are written by a thread of their own: a reader that stalls costs lines, never an answer.
+The texts of exceptions are left out, as they may quote what somebody sent; type and place stay.
+A thread of its own writes the lines: a reader that stalls costs lines, never an answer.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import TextIO
 
 log = logging.getLogger("epicrec.server")
 
-_WAITING = 10_000  # lines; beyond, they are dropped and counted
+_WAITING = 10_000  # lines; more are dropped and counted
 _WRITE_EVERY = 0.1  # seconds
 _encode = json.JSONEncoder(ensure_ascii=False).encode
-_LAST_WORDS = 2.0  # seconds for what is left when the process ends
+_FLUSH_SECONDS = 2.0  # for the lines that are left when the process ends
 
 
 class JsonLines(logging.Formatter):
@@ -43,9 +43,9 @@ class JsonLines(logging.Formatter):
         return _encode(line)
 
 
-class Aside(logging.Handler):
-    """Hands lines to a thread that now and then writes all there are to a stream: woken for each,
-    it would take the interpreter away from the answers."""
+class BackgroundHandler(logging.Handler):
+    """Hands lines to a thread that writes them to a stream at intervals: woken for each line, it
+    would take the interpreter away from the requests."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
@@ -62,8 +62,8 @@ class Aside(logging.Handler):
             self._lines.append(self.format(record) + "\n")
 
     def flush(self) -> None:
-        """Wait a moment for what is left; a reader that has stalled is not waited for."""
-        end = time.monotonic() + _LAST_WORDS
+        """Wait a moment for the lines that are left, but not for a reader that has stalled."""
+        end = time.monotonic() + _FLUSH_SECONDS
         while (self._lines or self._busy) and time.monotonic() < end:
             time.sleep(0.01)
 
@@ -75,28 +75,30 @@ class Aside(logging.Handler):
             try:
                 self._stream.write("".join(lines))
                 self._stream.flush()
-            except (OSError, ValueError):  # whoever read it has gone
+            except (OSError, ValueError):  # the reader is gone
                 self.dropped += len(lines)
             self._busy = False
 
 
 def dropped() -> int:
-    """How many lines were lost because nobody read them."""
-    return sum(one.dropped for one in logging.getLogger().handlers if isinstance(one, Aside))
+    """How many lines were dropped because nobody read them."""
+    return sum(
+        one.dropped for one in logging.getLogger().handlers if isinstance(one, BackgroundHandler)
+    )
 
 
-def last_words() -> None:
-    """Have everything written: a process that ends by a signal says nothing more."""
+def flush_logs() -> None:
+    """Write what is left: a process that ends by a signal writes nothing more."""
     for handler in logging.getLogger().handlers:
         handler.flush()
 
 
 def start_logging(level: int = logging.INFO) -> None:
-    """Everything this process logs goes out as JSON lines."""
-    # what no line shows need not be found out for each (as the logging cookbook has it)
+    """Write everything that this process logs as JSON lines."""
+    # do not collect for each line what no line shows (see the logging cookbook)
     logging._srcfile = None
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    handler = Aside(sys.stderr)
+    handler = BackgroundHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -106,10 +108,10 @@ def start_logging(level: int = logging.INFO) -> None:
 
 
 def silence_access_log() -> None:
-    """uvicorn's own line for each request holds paths, and paths hold ids; `Guard` logs instead."""
+    """uvicorn's line for each request holds the path, and paths hold ids; `Guard` logs instead."""
     logging.getLogger("uvicorn.access").disabled = True
 
 
 def event(name: str, **fields: object) -> None:
-    """Log something that happened, with its figures."""
+    """Log an event with its fields."""
     log.info(name, extra={"fields": fields})

@@ -1,4 +1,4 @@
-"""Known: who is asking. The admin by one key, users by secrets that are remembered for a while."""
+"""Authentication: the admin's key, and users by their secrets, which are cached."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from dataclasses import replace
 from typing import Any
 
 from epicrec.server.settings import Settings
-from epicrec.server.store import people
+from epicrec.server.store import users
 from epicrec.server.store.database import Database
-from epicrec.server.store.people import Known
+from epicrec.server.store.users import StoredUser
 
-_MOST_KEYS = 200_000
+_MOST_CACHED = 200_000
 
 
 class Callers:
-    """The users who asked, by their secrets' digests; belongs to the event loop.
+    """A cache of users by the digests of their secrets. Belongs to the event loop.
 
-    `background` is given what need not be waited for: noting that a user was seen today.
+    `background` runs what need not be waited for: recording that a user was seen today.
     """
 
     def __init__(
         self, database: Database, background: Callable[[Coroutine[Any, Any, Any]], None]
     ) -> None:
         self._database, self._background = database, background
-        self._users: dict[bytes, Known] = {}
-        self._forgotten = 0  # only ever grows: a look-up during which it grew is not remembered
-        self._waiting: list[tuple[bytes, asyncio.Future[Known | None]]] = []
+        self._users: dict[bytes, StoredUser] = {}
+        self._forgotten = 0  # only grows; a look-up during which it grew is not cached
+        self._waiting: list[tuple[bytes, asyncio.Future[StoredUser | None]]] = []
         self._asking: asyncio.Task[None] | None = None
 
-    async def whose(self, secret_digest: bytes) -> Known | None:
-        """The user with this secret. Each is looked up once and remembered until they leave."""
+    async def whose(self, secret_digest: bytes) -> StoredUser | None:
+        """The user with this secret; looked up once and cached until they leave."""
         user = self._users.get(secret_digest)
         if user is None:
             forgotten = self._forgotten
@@ -41,29 +41,29 @@ class Callers:
             if user is None:
                 return None
             if forgotten == self._forgotten:
-                if len(self._users) >= _MOST_KEYS:
+                if len(self._users) >= _MOST_CACHED:
                     self._users.clear()
                 self._users[secret_digest] = user
-        if user.seen_day != (day := people.today()):
+        if user.seen_day != (day := users.today()):
             if secret_digest in self._users:
                 self._users[secret_digest] = replace(user, seen_day=day)
-            self._background(self._database.write(people.seen, user.key, day))
+            self._background(self._database.write(users.seen, user.key, day))
         return user
 
-    async def _look_up(self, secret_digest: bytes) -> Known | None:
-        """From the database: whoever comes while it is being asked shares the next question."""
-        found: asyncio.Future[Known | None] = asyncio.get_running_loop().create_future()
+    async def _look_up(self, secret_digest: bytes) -> StoredUser | None:
+        """Ask the database; requests that arrive during a query share the next one."""
+        found: asyncio.Future[StoredUser | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((secret_digest, found))
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask())
         return await found
 
     async def _ask(self) -> None:
-        """Look up all who wait, until nobody does; whoever has gone away is not answered."""
+        """Look up all who wait, until nobody does; callers who are gone get no answer."""
         while self._waiting:
             batch, self._waiting = self._waiting, []
             try:
-                known = await self._database.look_up(people.with_secrets, [one for one, _ in batch])
+                known = await self._database.look_up(users.with_secrets, [one for one, _ in batch])
             except Exception as error:
                 for _, found in batch:
                     if not found.done():
@@ -75,20 +75,20 @@ class Callers:
         self._asking = None
 
     def forget(self, user_keys: set[int]) -> None:
-        """These were deleted: their secrets open nothing any more."""
+        """These users were deleted: their secrets are no longer valid."""
         self._forgotten += len(user_keys)
         self._users = {
             secret: user for secret, user in self._users.items() if user.key not in user_keys
         }
 
     def look_again(self) -> None:
-        """Somebody was deleted elsewhere: everybody is looked up once more."""
+        """A user was deleted by another process: look everybody up again."""
         self._forgotten += 1
         self._users.clear()
 
 
 def admin_key(settings: Settings) -> str:
-    """The admin's key: the one set, else the one in `admin.key`, made when it is missing."""
+    """The admin's key: the one in the settings, else that in `admin.key`, made where missing."""
     if settings.admin_key:
         return settings.admin_key
     path = settings.folder / "admin.key"

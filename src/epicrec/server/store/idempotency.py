@@ -1,4 +1,4 @@
-"""Repeats: a request that names itself is done once, however often it comes."""
+"""Idempotency: a request with an `Idempotency-Key` is carried out once, however often it comes."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Concatenate, ParamSpec
 from sqlalchemy import Connection, delete, func, select
 
 from epicrec.errors import InputError
-from epicrec.server.store.database import insert
-from epicrec.server.store.people import Known, today
 from epicrec.server.store.quotas import QuotaError
 from epicrec.server.store.schema import repeats
+from epicrec.server.store.sql import insert
+from epicrec.server.store.users import StoredUser, today
 
 P = ParamSpec("P")
 
 DAYS = 2
-"""How long a name is remembered, at least to the end of the next day."""
+"""How long a key is remembered, at least to the end of the next day."""
 MOST = 1000
-"""Names remembered of one user."""
+"""Keys remembered of one user."""
 
 
 def once(
-    user: Known | None,
+    user: StoredUser | None,
     name: str,
     body: bytes,
     change: Callable[Concatenate[Connection, P], set[int]],
 ) -> Callable[Concatenate[Connection, P], set[int]]:
-    """The change, which touches nobody where this user (or the admin) has had a request
-    of this name and body done before. It is remembered in the transaction of the change."""
+    """The change, which does nothing where this user (None: the admin) has sent a request of this
+    name and body before. The name is recorded in the transaction of the change."""
     digest = hashlib.sha256(f"{user.key if user else 'admin'} {name}".encode()).digest()
     sent = hashlib.sha256(body).digest()
 
@@ -38,7 +38,7 @@ def once(
         entry = insert(connection, repeats).values(
             digest=digest, user_key=user.key if user else None, body=sent, day=today()
         )
-        # first, so that of two processes that do it at once one waits for the other
+        # first, so that of two processes with the same request one waits for the other
         new = entry.on_conflict_do_nothing().returning(repeats.c.day)
         if connection.execute(new).scalar_one_or_none() is not None:
             _check(connection, user)
@@ -54,7 +54,7 @@ def once(
     return bounded
 
 
-def _check(connection: Connection, user: Known | None) -> None:
+def _check(connection: Connection, user: StoredUser | None) -> None:
     if user is None:
         return
     own = select(func.count()).select_from(repeats).where(repeats.c.user_key == user.key)

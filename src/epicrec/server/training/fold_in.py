@@ -1,4 +1,4 @@
-"""Folding: somebody who released since the training, scored by its model of releases at once."""
+"""Fold-in: the factors of a user who released since the training, by the model it adopted."""
 
 from __future__ import annotations
 
@@ -9,48 +9,52 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from epicrec.arrays import Floats
 from epicrec.models import load
 from epicrec.models.alterego.blend import Blend
 from epicrec.perturb.d2p.correction import AlterEgos
-from epicrec.server.store.received import Law, Own
+from epicrec.server.store.histories import Mechanism, UserHistory
 
 _MODEL = "model.npz"
 
 
 @dataclass(frozen=True, eq=False)
-class Folding:
-    """The blend that a training adopted, and the law of each of its model's channels by name; that
-    of what is given in clear has none."""
+class FoldIn:
+    """The blend that a training adopted, and the names of the mechanisms of its model's channels,
+    empty for the channel of what is given in clear."""
 
     blend: Blend
-    laws: tuple[str, ...]
+    mechanisms: tuple[str, ...]
 
     @classmethod
-    def of(cls, blend: Blend | None, drawn: Sequence[tuple[Law, AlterEgos]]) -> Self | None:
+    def of(cls, blend: Blend | None, drawn: Sequence[tuple[Mechanism, AlterEgos]]) -> Self | None:
         if blend is None:
             return None
-        names = [law.name for law, _ in drawn]
+        names = [mechanism.name for mechanism, _ in drawn]
         clear = len(blend.model.held.channels) - len(names)
         return cls(blend, (*[""] * clear, *names))
 
     def save(self, folder: Path) -> dict[str, Any]:
-        """Writes the model, and gives what `open` needs beside it."""
+        """Write the model. Returns what `open` needs beside it."""
         self.blend.model.save(folder / _MODEL)
-        return {"laws": self.laws, "weight": self.blend.weight, "shares": [*self.blend.shares]}
+        return {
+            "laws": self.mechanisms,
+            "weight": self.blend.weight,
+            "shares": [*self.blend.shares],
+        }
 
     @classmethod
     def open(cls, folder: Path, rest: Mapping[str, Any]) -> Self:
         model: Any = load(folder / _MODEL)
         return cls(Blend(model, np.array(rest["shares"]), rest["weight"]), tuple(rest["laws"]))
 
-    def factors(self, own: Own, id_of: Mapping[int, str]) -> npt.NDArray[np.float64] | None:
-        """The factors of what somebody has by now; None where it tells nothing."""
+    def factors(self, own: UserHistory, id_of: Mapping[int, str]) -> Floats | None:
+        """The factors of a user's present history; None where it tells nothing."""
         held = self.blend.model.held
         row: dict[int, float] = {}
-        for name, column_of in zip(self.laws, held.columns, strict=True):
+        for name, column_of in zip(self.mechanisms, held.columns, strict=True):
             for key, value in own.drawn.get(name, {}).items() if name else ():
                 if (at := column_of.get(id_of.get(key))) is not None:
                     row[at] = row.get(at, 0.0) + value

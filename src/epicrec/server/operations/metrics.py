@@ -27,7 +27,7 @@ Gauge = tuple[str, str, float]
 
 
 class Metrics:
-    """What this process has answered so far, and what `gauges` says when it is asked."""
+    """What this process has answered so far, and the present values of `gauges`."""
 
     def __init__(self, gauges: Callable[[], Iterable[Gauge]]) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -41,7 +41,7 @@ class Metrics:
             "epicrec_request_seconds", "How long answers took", ["route"], buckets=BOUNDS,
             registry=self.registry,
         )  # fmt: skip
-        self._of: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # found once each
+        self._labelled: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self.registrations = self._counter("registrations", "Clients that registered")
         self.rows = self._counter("rows_written", "Rows of feedback that were stored")
         self.forgotten = self._counter("users_forgotten", "Users that were deleted or purged")
@@ -49,16 +49,16 @@ class Metrics:
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         at = (method, route, status)
-        if at not in self._of:
-            self._of[at] = self._requests.labels(*at), self._seconds.labels(route)
-        count, times = self._of[at]
+        if at not in self._labelled:
+            self._labelled[at] = self._requests.labels(*at), self._seconds.labels(route)
+        count, times = self._labelled[at]
         count.inc()
         times.observe(seconds)
 
     def text(self) -> bytes:
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
             return generate_latest(self.registry)
-        together = CollectorRegistry()  # what all workers have counted, and how things are here
+        together = CollectorRegistry()  # the counts of all workers, and the gauges of this one
         MultiProcessCollector(together)  # type: ignore[no-untyped-call]
         together.register(self._gauges)
         return generate_latest(together)

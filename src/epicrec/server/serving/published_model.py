@@ -1,7 +1,7 @@
-"""Scored: answers from the published model and the asker's own history, and from nothing else.
+"""Published model: recommendations from it and the asker's own history, and from nothing else.
 
-Used where the model is published from the stored ratings: whoever asks learns what the model, which
-is public, says about what they themselves gave.
+Used where the model is published from the stored ratings: users learn only what the model, which is
+public, says about what they themselves gave.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 
 from epicrec.data import Ratings, find
 from epicrec.models import Recommender
-from epicrec.server.store.received import Own
-from epicrec.server.training.lists import Ranked
+from epicrec.server.serving.trained_lists import Ranked
+from epicrec.server.store.histories import UserHistory
 
 History = Mapping[int, float | None]
-"""Keys of the items somebody released, each with the rating where they gave one."""
+"""Keys of the items of a user, each with the rating where they gave one."""
 
 
-class Scored:
-    """A published model, ready to answer about the items of the catalogue that it knows."""
+class PublishedModel:
+    """A published model over those items of the catalogue that it knows."""
 
     def __init__(self, model: Recommender, items: Iterable[tuple[int, str, list[str]]]) -> None:
         self.model = model
@@ -42,9 +42,9 @@ class Scored:
     def key_of(self, item_id: str) -> int | None:
         return self._key_of.get(item_id)
 
-    def for_own(self, own: Own, n: int, offset: int = 0, category: str = "") -> Ranked:
-        """The model's order for what somebody has: their ratings, or what they like where it was
-        learned without any."""
+    def for_own(self, own: UserHistory, n: int, offset: int = 0, category: str = "") -> Ranked:
+        """The model's order for a user's ratings, or for what they like where it was learned from
+        implicit feedback."""
         if self.model.feedback == "explicit":
             return self._best({**own.ratings}, own.known, n, offset, category)
         return self._best(dict.fromkeys(own.liked), own.known, n, offset, category)
@@ -52,7 +52,7 @@ class Scored:
     def _best(
         self, history: History, known: Set[int], n: int, offset: int, category: str
     ) -> Ranked:
-        """The model's order for a history, without what is known."""
+        """The model's order for a history, without the items they know."""
         among = (self._in[category] if category else self._id_of.keys()) - self._gone - known
         allowed = [self._id_of[key] for key in sorted(among)]
         # the whole order, so that pages fit together where scores are equal
@@ -62,11 +62,11 @@ class Scored:
         return [(str(item_id), float(score)) for item_id, score in rows]
 
     def popular(self, n: int, offset: int = 0, category: str = "") -> Ranked:
-        """The model's order for those without data."""
+        """The model's order for an empty history."""
         return self._best({}, set(), n, offset, category)
 
     def neighbours(self, item_id: str, n: int, offset: int = 0) -> Ranked | None:
-        """The model's order for somebody who knows this item only; None if it is not here."""
+        """The model's order for a history of this item alone; None if the item is not here."""
         key = self._key_of.get(item_id)
         if key is None or key in self._gone:
             return None
@@ -74,16 +74,16 @@ class Scored:
         return self._best({key: scale.high if scale else None}, {key}, n, offset, "")
 
     def show_item(self, item_id: str, shown: bool) -> None:
-        """Recommend an item no more, or again."""
+        """Hide an item or show it again."""
         if (key := self._key_of.get(item_id)) is not None:
             (self._gone.discard if shown else self._gone.add)(key)
 
     def show_only(self, item_keys: set[int]) -> None:
-        """Recommend these items and no others."""
+        """Show these items alone."""
         self._gone = self._id_of.keys() - item_keys
 
     def _ratings(self, history: History) -> Ratings:
-        """One person's history over the model's items, also an empty one."""
+        """One user's history over the model's items; it may be empty."""
         scale = self.model.scale_ if self.model.feedback == "explicit" else None
         given = {
             self._id_of[key]: 1.0 if scale is None else value

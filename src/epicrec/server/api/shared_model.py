@@ -1,4 +1,4 @@
-"""Routes of the collective, after IETF's DAP: a task's rounds, reports, results; aggregation."""
+"""Routes of the shared model, after IETF's DAP: a task's rounds, reports, results; aggregation."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from epicrec.collective.leader import Leader
 from epicrec.collective.refusals import PROBLEM, Refusal
 from epicrec.collective.rounds import Round
 from epicrec.collective.shares import Report
-from epicrec.server.api.access import AnyCaller, PathId, Serving, limit_address
-from epicrec.server.collective import SIGNATURE, Part
+from epicrec.server.api.access import AnyCaller, PathId, Running, limit_address
+from epicrec.server.shared_model import SIGNATURE, SharedModelServer
 
 LARGE = ("/tasks/", "/aggregation/")
 """Where bodies may be larger than elsewhere."""
@@ -32,21 +32,21 @@ _both, leader, helper = (APIRouter(tags=["collective"]) for _ in range(3))
 
 
 @_both.get("/collective/key")
-async def key(serving: Serving, request: Request) -> wire.SigningKey:
+async def key(service: Running, request: Request) -> wire.SigningKey:
     """This server's role and signing key. Devices take the helper's from elsewhere, and compare."""
     limit_address(request)
-    own = _collective(serving)
-    role: Any = serving.settings.role
+    own = _shared_model(service)
+    role: Any = service.settings.role
     return wire.SigningKey(Role=role, Key=own.key.hex(), Fingerprint=own.fingerprint)
 
 
 @leader.get("/tasks/{task}/round", responses=_BYTES, response_class=Response)
-async def current(serving: Serving, request: Request, task: PathId) -> Response:
+async def current(service: Running, request: Request, task: PathId) -> Response:
     """The newest round of a task that takes reports: its announcement, and what is published."""
     limit_address(request)
 
     def find() -> Round:
-        with _collective(serving).store.looking() as book:
+        with _shared_model(service).store.looking() as book:
             return found_in(book, task, book.last_round(task))
 
     found = await run_in_threadpool(find)
@@ -57,24 +57,24 @@ async def current(serving: Serving, request: Request, task: PathId) -> Response:
 
 @leader.put("/tasks/{task}/rounds/{number}/reports", status_code=201, response_class=Response)
 async def upload(
-    serving: Serving, caller: AnyCaller, request: Request, task: PathId, number: Number
+    service: Running, caller: AnyCaller, request: Request, task: PathId, number: Number
 ) -> Response:
     """Take a report, sealed for both servers: one for each account and round, however often."""
     if caller.user is None:
         raise HTTPException(403, "reports come from devices; this is the admin's key")
     report = Report.from_encoded(await request.body())
     token = hashlib.sha256(encode(VERSION, "admission", caller.user.id, task, number)).digest()
-    await run_in_threadpool(_leader(serving).upload, task, number, report, token)
+    await run_in_threadpool(_leader(service).upload, task, number, report, token)
     return Response(status_code=201)
 
 
 @leader.get("/tasks/{task}/rounds/{number}/result", responses=_BYTES, response_class=Response)
-async def result(serving: Serving, request: Request, task: PathId, number: Number) -> Response:
+async def result(service: Running, request: Request, task: PathId, number: Number) -> Response:
     """What a finished round taught, signed by both servers, for anybody: the model follows."""
     limit_address(request)
 
     def find() -> Round:
-        with _collective(serving).store.looking() as book:
+        with _shared_model(service).store.looking() as book:
             return found_in(book, task, number)
 
     found = await run_in_threadpool(find)
@@ -82,9 +82,9 @@ async def result(serving: Serving, request: Request, task: PathId, number: Numbe
 
 
 @helper.post("/aggregation/{step}", responses=_BYTES, response_class=Response)
-async def aggregation(serving: Serving, request: Request, step: str) -> Response:
+async def aggregation(service: Running, request: Request, step: str) -> Response:
     """A step of a round, for the leader alone: begin, aggregate, reveal, confirm, abort."""
-    own = _collective(serving)
+    own = _shared_model(service)
     if own.helper is None or step not in _STEPS:
         raise HTTPException(404, f"there is no step {step!r}; there are {', '.join(_STEPS)}")
     body = await request.body()
@@ -102,13 +102,13 @@ async def refused(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse(body, status, media_type="application/problem+json")
 
 
-def _collective(serving: Serving) -> Part:
-    assert serving.collective is not None
-    return serving.collective
+def _shared_model(service: Running) -> SharedModelServer:
+    assert service.shared_model is not None
+    return service.shared_model
 
 
-def _leader(serving: Serving) -> Leader:
-    found = _collective(serving).leader
+def _leader(service: Running) -> Leader:
+    found = _shared_model(service).leader
     assert found is not None
     return found
 

@@ -1,9 +1,9 @@
-"""Fit: lists from everything stored, adopted only where held-out data say they beat popularity.
+"""Train the lists: learned from everything stored, served only where they beat popularity.
 
-Feedback in clear is learned by `implicit`'s ALS and judged by what its lists find. Where releases
-went through a law of substitution, `d2p-svd` learns from all events, each corrected by its own law,
-and is judged by how likely it makes held-out releases (`models.alterego.blend`). Where neither is
-better, popularity from corrected counts is served, and the operator is told.
+Feedback in clear is learned by `implicit`'s ALS and judged by the held-out items its lists find.
+Where releases went through substitution, `d2p-svd` learns from all events, each corrected for its
+own mechanism, and is judged by the likelihood of held-out releases (`models.alterego.blend`). Where
+neither is better, popularity from corrected counts is served, and the operator is told.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from epicrec.progress import report
 from epicrec.server.settings import Settings
 from epicrec.server.store import catalogue
 from epicrec.server.store.database import Database, revision
-from epicrec.server.training import folders, ledger
-from epicrec.server.training.evidence import Evidence, gather
-from epicrec.server.training.folding import Folding
+from epicrec.server.training import folders, operator_ledger
+from epicrec.server.training.fold_in import FoldIn
 from epicrec.server.training.publish import publish_learned
+from epicrec.server.training.training_data import TrainingData, gather
 
 POPULARITY, ALS, D2P_SVD = "popularity", "als", "d2p-svd"
 _USERS_AT_ONCE = 4096
@@ -41,7 +41,7 @@ _AT = 10
 
 @dataclass(frozen=True)
 class Learned:
-    """What a training came to: the factors to serve with, or none where popularity is."""
+    """The result of a training: the factors to serve with, all zero where popularity is served."""
 
     method: str
     why: str
@@ -52,14 +52,14 @@ class Learned:
 
 
 def train(settings: Settings, database: Database) -> dict[str, Any]:
-    """Learn from everything stored and make the result the current training; its figures."""
+    """Learn from everything stored, and make it the current training. Returns its figures."""
     started = time.time()
-    if ledger.model_alone(settings):
-        raise InputError(ledger.NO_LISTS)
+    if operator_ledger.model_alone(settings):
+        raise InputError(operator_ledger.NO_LISTS)
     with database.reading() as connection:
         at_revision = revision(connection)
         items = catalogue.visible(connection)
-        found = gather(connection, settings.meaning)
+        found = gather(connection, settings.feedback_rules)
     with database.writing() as connection:
         for listed in found.lists:
             catalogue.keep(connection, listed)
@@ -93,9 +93,9 @@ def train(settings: Settings, database: Database) -> dict[str, Any]:
         "regularization": settings.regularization,
         "method": learned.method,
     }
-    folders.save(models / str(number), meta, arrays, Folding.of(learned.blend, found.drawn))
+    folders.save(models / str(number), meta, arrays, FoldIn.of(learned.blend, found.drawn))
     if found.rows:
-        ledger.record_lists(settings)
+        operator_ledger.record_lists(settings)
     folders.adopt(models, number)
     published = publish_learned(settings, found, learned.blend.model) if learned.blend else None
     return {
@@ -114,9 +114,9 @@ def train(settings: Settings, database: Database) -> dict[str, Any]:
 
 
 def _learned(
-    settings: Settings, found: Evidence, item_ids: Array, shares: Array, by_events: Array
+    settings: Settings, found: TrainingData, item_ids: Array, shares: Array, by_events: Array
 ) -> Learned:
-    """The model of what is there, if it is better than popularity; else popularity."""
+    """The model that suits the data, if it is better than popularity; else popularity."""
     if found.drawn:
         return _from_releases(found, item_ids, shares, by_events)
     if found.clear.counts.nnz:
@@ -128,7 +128,7 @@ def _learned(
 
 
 def _popularity(
-    found: Evidence, n_items: int, why: str, quality: dict[str, Any] | None = None
+    found: TrainingData, n_items: int, why: str, quality: dict[str, Any] | None = None
 ) -> Learned:
     users = np.zeros((len(found.user_keys), 1), np.float32)
     return Learned(POPULARITY, why, np.zeros((n_items, 1), np.float32), users, quality or {})
@@ -137,8 +137,10 @@ def _popularity(
 # ---- releases ---------------------------------------------------------------------------------
 
 
-def _from_releases(found: Evidence, item_ids: Array, shares: Array, by_events: Array) -> Learned:
-    """The item model of events, each corrected by the law it went through."""
+def _from_releases(
+    found: TrainingData, item_ids: Array, shares: Array, by_events: Array
+) -> Learned:
+    """The item model of events, each corrected for the mechanism it went through."""
     events, features = found.events, found.features
 
     def learn(kept: AlterEgos) -> tuple[D2PSvd, Array]:
@@ -173,8 +175,8 @@ def _from_releases(found: Evidence, item_ids: Array, shares: Array, by_events: A
 # ---- feedback in clear ------------------------------------------------------------------------
 
 
-def _from_feedback(settings: Settings, found: Evidence, item_ids: Array) -> Learned:
-    """Factors by ALS, if they find held-out items better than popularity does."""
+def _from_feedback(settings: Settings, found: TrainingData, item_ids: Array) -> Learned:
+    """Factors by ALS, if their lists find held-out items better than popularity does."""
     from implicit.cpu.als import AlternatingLeastSquares
     from threadpoolctl import threadpool_limits
 
@@ -209,8 +211,8 @@ def _from_feedback(settings: Settings, found: Evidence, item_ids: Array) -> Lear
     return Learned(ALS, why, model.item_factors, users, quality)
 
 
-def _by_list(found: Evidence, item_ids: Array) -> csr_matrix:
-    """All users × the items of the lists: what they like, in clear."""
+def _by_list(found: TrainingData, item_ids: Array) -> csr_matrix:
+    """Users × the items of the lists: what they like, given in clear."""
     own = found.clear.counts.tocoo()
     row = find(found.user_keys, found.clear.user_ids)[own.coords[0]]
     order = np.argsort(item_ids)
@@ -224,7 +226,7 @@ def _by_list(found: Evidence, item_ids: Array) -> csr_matrix:
 
 
 def _hold_out(seen: csr_matrix) -> tuple[Array, Array]:
-    """Some users with enough items, and for each the place of one of the items, drawn at random."""
+    """Users with enough items, and for each the place of one item, drawn at random."""
     rng = np.random.default_rng(0)
     enough = np.flatnonzero(np.diff(seen.indptr) >= _ENOUGH_ITEMS)
     chosen = np.sort(rng.permutation(enough)[:_JUDGED_USERS])
@@ -233,8 +235,8 @@ def _hold_out(seen: csr_matrix) -> tuple[Array, Array]:
 
 
 def _judge(model: Any, kept: csr_matrix, judged_users: Array, wanted: Array) -> dict[str, Any]:
-    """How early the held-out item stands in a list of ten (1/log₂(1 + its place)), beside a list of
-    the most popular, with a 95 % interval of the difference; and in how many lists it is."""
+    """nDCG@10 of the held-out item (1/log₂(1 + rank)) less that of a list of the most popular, with
+    a 95 % interval of the difference; and the recall of both."""
     n = min(_AT, kept.shape[1])
     found, _ = model.recommend(judged_users, kept[judged_users], N=n)
     counts = np.bincount(kept.indices, kept.data, kept.shape[1])
@@ -262,15 +264,15 @@ def _judge(model: Any, kept: csr_matrix, judged_users: Array, wanted: Array) -> 
 # ---- what is written --------------------------------------------------------------------------
 
 
-def _over(shares: Array, found: Evidence, item_ids: list[str]) -> Array:
-    """Shares over the items of the lists."""
+def _over(shares: Array, found: TrainingData, item_ids: list[str]) -> Array:
+    """The shares of the items of the lists."""
     at = find(found.features.item_ids, np.array(item_ids))
     return np.asarray(np.where(at >= 0, shares[at], 0.0))
 
 
 def _lists(learned: Learned, seen: csr_matrix, length: int) -> tuple[Array, Array]:
-    """The best items of each user, without what they have; -1 where a list ends, and all along it
-    where popularity is served."""
+    """The best items of each user without those they have seen; -1 where a list ends. Where
+    popularity is served, all lists are empty."""
     users = len(learned.user_factors)
     top_items = np.full((users, length), -1, np.int32)
     top_scores = np.zeros((users, length), np.float32)
@@ -283,7 +285,9 @@ def _lists(learned: Learned, seen: csr_matrix, length: int) -> tuple[Array, Arra
         rows = np.arange(start, min(start + _USERS_AT_ONCE, users))
         own = learned.user_factors[rows].astype(np.float32)
         found, scores = topk(items, own, length, filter_query_items=seen[rows])
-        missing = (found < 0) | (scores < -1e30)  # what they have comes last, at minus infinity
+        missing = (found < 0) | (
+            scores < -1e30
+        )  # what they have seen comes last, at minus infinity
         missing |= (np.abs(own).sum(axis=1) == 0)[:, None]
         top_items[rows] = np.where(missing, -1, found)
         top_scores[rows] = np.where(missing, 0, scores)
@@ -292,7 +296,7 @@ def _lists(learned: Learned, seen: csr_matrix, length: int) -> tuple[Array, Arra
 
 
 def _by_category(categories: list[list[str]]) -> tuple[list[str], Array, Array]:
-    """Category names and, in compressed rows, the items in each."""
+    """Category names and the items in each, in compressed rows."""
     members: dict[str, list[int]] = {}
     for at, own in enumerate(categories):
         for name in dict.fromkeys(own):

@@ -1,4 +1,4 @@
-"""TLS: a development certificate authority, made at first start where no certificate was given."""
+"""TLS: a development certificate where none is given, and certificates reloaded when renewed."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from epicrec.server.logs import event
-from epicrec.server.rights import opener
+from epicrec.server.operations.file_permissions import opener
+from epicrec.server.operations.logs import event
 
 _CA_DAYS = 3650
 _DAYS = 397  # the longest that browsers accept
 _RENEW_DAYS = 30
-_LOOK_EVERY = 10.0  # seconds between looks at a certificate's files
+_CHECK_EVERY = 10.0  # seconds between checks of a certificate's files
 
 
 def development_certificate(folder: Path, names: list[str]) -> tuple[Path, Path]:
     """Certificate and key for these names, signed by the authority in `folder/ca.pem`.
 
-    Both are made when they are missing, and the certificate again when it is about to end or does
-    not hold a name. Clients trust `ca.pem`.
+    Both are made where they are missing, and the certificate again when it is about to expire or
+    lacks a name. Clients trust `ca.pem`.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     ca_file, ca_key_file = folder / "ca.pem", folder / "ca.key"
@@ -43,7 +43,7 @@ def development_certificate(folder: Path, names: list[str]) -> tuple[Path, Path]
 
 
 def reloading_context(config: Any, make: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-    """uvicorn's context, into which a certificate that was renewed is loaded while it is in use."""
+    """uvicorn's context, which loads a renewed certificate while it is in use."""
     context = make()
     following = _follow(context, Path(config.ssl_certfile), Path(config.ssl_keyfile))
     task = asyncio.get_running_loop().create_task(following)
@@ -57,13 +57,13 @@ _FOLLOWED: WeakKeyDictionary[ssl.SSLContext, asyncio.Task[None]] = WeakKeyDictio
 async def _follow(context: ssl.SSLContext, file: Path, key_file: Path) -> None:
     known = _written_at(file, key_file)
     while True:
-        await asyncio.sleep(_LOOK_EVERY)
+        await asyncio.sleep(_CHECK_EVERY)
         if (now := _written_at(file, key_file)) != known:
             try:
                 context.load_cert_chain(file, key_file)
                 known = now
                 event("certificate reloaded", fingerprint=fingerprint(file))
-            except (OSError, ValueError) as error:  # half of it is written; the old one stays
+            except (OSError, ValueError) as error:  # only half is written yet; the old one stays
                 event("certificate not reloaded", error=type(error).__name__)
 
 
@@ -164,7 +164,7 @@ def _write_key(file: Path, key: ec.EllipticCurvePrivateKey) -> None:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Readable by its owner alone from the first byte on."""
+    """Write a file that only its owner can read."""
     file.unlink(missing_ok=True)
     with open(file, "xb", opener=opener) as out:
         out.write(content)

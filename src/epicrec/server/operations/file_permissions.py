@@ -1,4 +1,4 @@
-"""Rights: what the server keeps is its own user's alone, whatever the umask and whoever made it."""
+"""File permissions: what the server keeps is open to its own user alone, whatever the umask."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ _KEPT = (
     "publish.json", "publish.lock", "published",
     "server.lock", "tls", "train.json", "train.lock",
 )  # fmt: skip
-"""What a server's data folder holds; other things in it are not ours to touch."""
+"""The contents of a server's data folder; anything else in it is left alone."""
 
 
 def close_folder(folder: Path) -> None:
-    """Have the data folder and what the server keeps in it closed to everybody else.
-
-    It is made where it is missing; what an older version left open is closed.
-    """
+    """Make the data folder where it is missing, and close it and what the server keeps in it to
+    everybody else."""
     folder.mkdir(parents=True, exist_ok=True, mode=_FOLDER)
     if folder.stat().st_mode & stat.S_ISVTX:
         raise InputError(f"{folder} is shared by all users; name a folder of the server's own")
@@ -32,7 +30,7 @@ def close_folder(folder: Path) -> None:
 
 
 def close(path: Path) -> None:
-    """Close a file, or a folder with all that is in it, to everybody else, where it exists."""
+    """Close a file, or a folder with its contents, to everybody else, where it exists."""
     if path.is_dir():
         _close(path, _FOLDER)
         for inside in path.iterdir():
@@ -42,7 +40,7 @@ def close(path: Path) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open`: a new file is closed to everybody else from its first byte on."""
+    """For `open`: a new file is closed to everybody else from its first byte."""
     return os.open(path, flags, _FILE)
 
 

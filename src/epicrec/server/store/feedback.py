@@ -1,4 +1,4 @@
-"""Feedback: what users released, and the guarantees they stated for it."""
+"""Feedback and releases: stored, paged, taken back, counted."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from epicrec import wire
 from epicrec.errors import InputError
 from epicrec.perturb import Release
 from epicrec.privacy import Guarantee
-from epicrec.server.store import bulk, catalogue, people
-from epicrec.server.store.database import insert, next_revision
+from epicrec.server.store import catalogue
+from epicrec.server.store.database import next_revision
 from epicrec.server.store.schema import feedback, items, releases, users
+from epicrec.server.store.sql import insert, keys_by_id, put_rows
+from epicrec.server.store.users import StoredUser, touch
+from epicrec.server.store.users import put as put_users
 
 Cursor = tuple[int, int, str, int]
 START: Cursor = (0, 0, "", 0)
@@ -38,22 +41,23 @@ def put(
     make: bool = False,
     release: int = 0,
 ) -> set[int]:
-    """Store feedback, that of a release by its key, all rows or none; the keys of the users.
+    """Store feedback, or the rows of the release with this key: all rows or none. Returns the keys
+    of the users.
 
-    A row that is there already is overwritten, or with `add` its value grows. With `make`, users
-    who are unknown are created, as Gorse does; without, an unknown one is an error. An unknown item
-    always is: the catalogue is public, and what somebody watched must not write it. Gorse would
-    skip such rows without a word (`auto_insert_item = false`); here nobody wonders where they went.
+    A row that exists is overwritten, or with `add` its value grows. With `make`, unknown users are
+    created, as Gorse does; without it, an unknown user is an error. An unknown item always is an
+    error: the catalogue is public, and what somebody watched must not add to it. Gorse skips such
+    rows silently (`auto_insert_item = false`).
     """
     user_ids, item_ids = {row.UserId for row in rows}, {row.ItemId for row in rows}
-    user_keys = bulk.keys_by_id(connection, users, user_ids)
-    item_keys = bulk.keys_by_id(connection, items, item_ids)
+    user_keys = keys_by_id(connection, users, user_ids)
+    item_keys = keys_by_id(connection, items, item_ids)
     if make:
         new_users = user_ids - user_keys.keys()
-        people.put(connection, [wire.User(UserId=user_id) for user_id in sorted(new_users)])
-        user_keys = bulk.keys_by_id(connection, users, user_ids)
+        put_users(connection, [wire.User(UserId=user_id) for user_id in sorted(new_users)])
+        user_keys = keys_by_id(connection, users, user_ids)
     _check_known(rows, user_keys, item_keys)
-    # the last of several rows about the same thing wins, or with `add` all of them count
+    # of several rows about the same item the last one wins, or with `add` all of them count
     merged: dict[tuple[int, int, str], tuple[Any, ...]] = {}
     for row in rows:
         at = (user_keys[row.UserId], item_keys[row.ItemId], row.FeedbackType)
@@ -62,16 +66,16 @@ def put(
         merged[at] = (*at, release, value, catalogue.seconds(row.Timestamp), row.Comment)
     if merged:
         ordered = [merged[at] for at in sorted(merged)]
-        bulk.put(connection, feedback, ordered, _GROWN if add else _OVERWRITTEN)
+        put_rows(connection, feedback, ordered, _GROWN if add else _OVERWRITTEN)
     _touch(connection, set(user_keys.values()))
     return set(user_keys.values())
 
 
-def receive(connection: Connection, user: people.Known, released: wire.Released) -> int:
-    """Store a release beside the user's others, in the place of one with the same id, with what
-    corrects it; how many rows it has."""
+def receive(connection: Connection, user: StoredUser, released: wire.Released) -> int:
+    """Store a release beside the user's others, in place of one with the same id. Returns its
+    number of rows."""
     release, kind = Release.from_dict(released.Release), released.FeedbackType
-    told = {
+    values = {
         "rows": len(release.items),
         "guarantee": json.dumps(release.guarantee.to_dict()),
         "method": release.method,
@@ -80,9 +84,9 @@ def receive(connection: Connection, user: people.Known, released: wire.Released)
     }
     key = connection.execute(
         insert(connection, releases)
-        .values(user_key=user.key, feedback_type=kind, release_id=released.ReleaseId, **told)
+        .values(user_key=user.key, feedback_type=kind, release_id=released.ReleaseId, **values)
         .on_conflict_do_update(
-            index_elements=["user_key", "feedback_type", "release_id"], set_=told
+            index_elements=["user_key", "feedback_type", "release_id"], set_=values
         )
         .returning(releases.c.release_key)
     ).scalar_one()
@@ -100,7 +104,7 @@ def receive(connection: Connection, user: people.Known, released: wire.Released)
 
 
 def written(public: Any) -> str:
-    """Settings as JSON that is the same for the same settings: they tell one law from another."""
+    """Settings as canonical JSON: equal settings give equal text, which identifies a mechanism."""
     return json.dumps(public, sort_keys=True, separators=(",", ":"))
 
 
@@ -113,7 +117,7 @@ def page(
     item_id: str | None = None,
     feedback_type: str | None = None,
 ) -> tuple[list[wire.Feedback], Cursor | None]:
-    """The next `n` rows in order of user, item, type and release, and where to go on."""
+    """The next `n` rows in order of user, item, type and release, and where to resume."""
     key = [*feedback.primary_key]
     query = (
         select(feedback, users.c.user_id, items.c.item_id)
@@ -136,9 +140,9 @@ def page(
 
 
 def remove(
-    connection: Connection, user: people.Known, item_id: str, feedback_type: str | None = None
+    connection: Connection, user: StoredUser, item_id: str, feedback_type: str | None = None
 ) -> int:
-    """Delete a user's feedback on one item, of one type or of all; how many rows there were."""
+    """Delete a user's feedback on one item, of one type or of all. Returns the number of rows."""
     item = select(items.c.item_key).where(items.c.item_id == item_id).scalar_subquery()
     which = and_(feedback.c.user_key == user.key, feedback.c.item_key == item)
     if feedback_type is not None:
@@ -160,7 +164,7 @@ def total(connection: Connection) -> int:
 
 
 def guarantee_mix(connection: Connection) -> list[dict[str, Any]]:
-    """How many releases came with which promise, the strongest first."""
+    """How many releases state which guarantee, the strongest first."""
     mix: Counter[tuple[float, str]] = Counter()
     rows = connection.execute(
         select(releases.c.guarantee, func.count()).group_by(releases.c.guarantee)
@@ -171,7 +175,7 @@ def guarantee_mix(connection: Connection) -> list[dict[str, Any]]:
 
 
 def _touch(connection: Connection, user_keys: set[int]) -> None:
-    people.touch(connection, user_keys, next_revision(connection))
+    touch(connection, user_keys, next_revision(connection))
 
 
 def _check_known(
@@ -188,9 +192,7 @@ def _check_known(
 
 
 def _band(stated: str) -> tuple[float, str]:
-    """A stated guarantee as one of a few bands, with their order."""
-    if not stated:
-        return (1e6, "not stated")
+    """The band that a stated guarantee belongs to, after its place in the order of bands."""
     guarantee = Guarantee.from_dict(json.loads(stated))
     if guarantee.status == "none" or guarantee.reproducible:
         return (1e5, "none: sent in clear")
