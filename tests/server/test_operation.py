@@ -6,20 +6,15 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import signal
 import socket
-import sqlite3
 import ssl
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy import update
 
@@ -32,7 +27,7 @@ from epicrec.server.api.rate_limits import RateLimit
 from epicrec.server.authentication import Callers
 from epicrec.server.operations.tls import development_certificate
 from epicrec.server.store import schema, users
-from epicrec.server.store.database import Database, newest_version
+from epicrec.server.store.database import Database
 from server.conftest import (
     ADMIN,
     PATIENCE,
@@ -42,8 +37,6 @@ from server.conftest import (
     running,
     wait_for,
 )
-
-KEPT = Path(__file__).parents[1] / "kept"
 
 # ---- settings -----------------------------------------------------------------------------
 
@@ -93,25 +86,6 @@ def test_check(tmp_path: Path, database_url: str) -> None:
     assert serve(check=True, data=str(tmp_path / "d"), database=database_url)["items"] == 536
 
 
-def test_check_and_backup_leave_older_tables_as_they_are(tmp_path: Path) -> None:
-    data = shutil.copytree(KEPT / "0.1.0" / "server", tmp_path / "server")
-    before = tables(data)
-    found = serve(check=True, data=str(data))
-    assert found["tables"] == "0001"
-    assert found["a start changes them to"] == newest_version()
-    counted = serve(backup=str(tmp_path / "backup"), data=str(data))["rows"]
-    assert tables(data) == tables(tmp_path / "backup") == before
-    restored = serve(restore=tmp_path / "backup", data=str(tmp_path / "new"))["rows"]
-    assert counted["users"] == restored["users"] > 0
-    assert tables(tmp_path / "new") != before
-    assert tables(tmp_path / "backup") == before
-
-
-def tables(folder: Path) -> set[str]:
-    with closing(sqlite3.connect(folder / "epicrec.sqlite")) as connection:
-        return {row[0] for row in connection.execute("SELECT sql FROM sqlite_master") if row[0]}
-
-
 def test_check_says_what_is_wrong(tmp_path: Path) -> None:
     data = str(tmp_path / "d")
     with pytest.raises(InputError, match="cannot read"):
@@ -130,16 +104,6 @@ def test_check_says_what_is_wrong(tmp_path: Path) -> None:
 
 
 # ---- database -----------------------------------------------------------------------------
-
-
-def test_the_migrations_make_the_tables_that_the_code_means(database_url: str) -> None:
-    database = Database(database_url.replace("postgresql://", "postgresql+psycopg://"))
-    database.migrate()
-    database.migrate()  # a second time changes nothing
-    with database.reading() as connection:
-        differences = compare_metadata(MigrationContext.configure(connection), schema.metadata)
-    database.stop()
-    assert differences == []
 
 
 @pytest.mark.parametrize("way", ["sqlite to postgresql", "postgresql to sqlite"])

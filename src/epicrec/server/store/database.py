@@ -39,6 +39,8 @@ _CONNECT_SECONDS = 5
 _READ_SECONDS = 5
 _MIGRATION_LOCK = 0x65706963
 
+MIGRATIONS = Path(__file__).parent / "migrations"
+
 CHANGES, DELETIONS, CATALOGUE = 1, 2, 3
 """The rows of `state`: they count all changes, deletions of users, changes to the catalogue."""
 
@@ -295,7 +297,7 @@ def newest_version() -> str:
 
 def _migrations() -> Config:
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(MIGRATIONS))
     return config
 
 

@@ -59,7 +59,7 @@ def test_all_a_server_writes_is_its_own(tmp_path: Path) -> None:
     assert "models/1/top_items.npy" in rights(tmp_path / "backup")
 
 
-def test_what_an_older_version_left_open_is_closed(tmp_path: Path) -> None:
+def test_what_was_left_open_is_closed(tmp_path: Path) -> None:
     folder = tmp_path / "server"
     prepare(data=str(folder))
     (folder / "models" / "1").mkdir()
