@@ -110,4 +110,6 @@ def test_a_second_migration_keeps_the_data(
             left = connection.exec_driver_sql("SELECT count(*) FROM releases").scalar_one()
         database.stop()
         assert (country, left) == (["nowhere"], 1)
-        assert total == (5 if folder == "server" else None), "only the tables of `schema` are copied"
+        assert total == (5 if folder == "server" else None), (
+            "only the tables of `schema` are copied"
+        )

@@ -353,6 +353,22 @@ def test_the_operator_page(tmp_path: Path) -> None:
     assert "default-src 'none'" in page.headers["content-security-policy"]
 
 
+def test_the_operator_page_after_a_training_judged_by_releases(tmp_path: Path) -> None:
+    """Such a training is judged by a likelihood and has no recall."""
+    quality = {"held_out": 40, "gain_over_popularity": 0.1, "gain_at_least": 0.05}
+    last = {
+        "training": 1, "trained_at": 1_700_000_000, "seconds": 2.5, "users": 50, "items": 536,
+        "feedback": 900, "adopted": "d2p-svd", "quality": quality,
+    }  # fmt: skip
+    (tmp_path / "server").mkdir(mode=0o700)
+    status = {"state": "done", "ended": 1_700_000_000, "last": last}
+    (tmp_path / "server" / "train.json").write_text(json.dumps(status))
+    with running(tmp_path / "server", catalogue="films") as serving:
+        page = serving.client().get("/operator", auth=("", ADMIN))
+    assert page.status_code == 200
+    assert "900 released items of 50 users" in page.text
+
+
 def test_a_limit_refills_evenly() -> None:
     now = 0.0
     limit = RateLimit(10, 60, clock=lambda: now)

@@ -19,8 +19,7 @@ NOTHING = "none"
 STORE = "store"
 """The `train_from` that means the ratings users gave to this server."""
 
-
-_FROM_ONE_ON = (
+_AT_LEAST_ONE = (
     "factors", "iterations", "list_length", "body_limit", "requests_per_minute", "connections",
     "connections_per_address", "workers", "read_timeout", "rows_per_user", "bytes_per_user",
 )  # fmt: skip
@@ -110,7 +109,7 @@ class Settings:
             )
         if bool(self.certificate) != bool(self.private_key):
             raise InputError("certificate and private_key come together; give both files or none")
-        for name in _FROM_ONE_ON:
+        for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.publish_feedback not in ("implicit", "explicit"):

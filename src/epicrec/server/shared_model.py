@@ -65,12 +65,11 @@ class SharedModelServer:
 class HelperOverHttps:
     """The helper as the leader calls it. Its certificate authenticates it, our signature us."""
 
-    def __init__(self, settings: Settings, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(self, settings: Settings) -> None:
         context = ssl.create_default_context(cafile=settings.other_certificate or None)
         self._key = signing_key(settings)
         self._http = httpx.Client(
             base_url=settings.other_url, verify=context, trust_env=False, timeout=_PATIENCE,
-            transport=transport,
             # no connection is reused: after minutes the helper may be closing it
             limits=httpx.Limits(max_keepalive_connections=0),
         )  # fmt: skip

@@ -93,7 +93,7 @@ def flush_logs() -> None:
         handler.flush()
 
 
-def start_logging(level: int = logging.INFO) -> None:
+def start_logging() -> None:
     """Write everything that this process logs as JSON lines."""
     # do not collect for each line what no line shows (see the logging cookbook)
     logging._srcfile = None
@@ -103,7 +103,7 @@ def start_logging(level: int = logging.INFO) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    log.setLevel(level)
+    log.setLevel(logging.INFO)
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
 
 

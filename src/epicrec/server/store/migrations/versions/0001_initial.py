@@ -15,10 +15,6 @@ def upgrade() -> None:
     _shared_model()
 
 
-def downgrade() -> None:
-    raise NotImplementedError("there is no version before the first")
-
-
 def _users_and_items() -> None:
     state = op.create_table(
         "state",
