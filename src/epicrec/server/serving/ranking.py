@@ -1,7 +1,7 @@
-"""Ranking decides what to serve: a list of the newest training, one folded in, or the model's.
+"""Ranking: decides what to serve, a list of the newest training or the published model's order.
 
 Where the published model was learned from the stored ratings, it alone answers. Otherwise the lists
-of the newest training do, and users who changed since are folded in.
+of the newest training do, and users who changed since then are folded in.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ class Ranking:
         if user is None:
             return await run_in_threadpool(self.lists.popular, n, offset, category)
         if isinstance(self.lists, PublishedModel):
-            scored = self.lists
+            model = self.lists
             return await self._database.ask(
-                self._of_user, user.key, lambda own: scored.for_own(own, n, offset, category)
+                self._of_user, user.key, lambda own: model.for_own(own, n, offset, category)
             )
         row = None if user.key in self._stale else self.lists.row_of(user.key)
         if row is not None:
