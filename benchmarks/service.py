@@ -39,9 +39,9 @@ from _measuring import Parts, processor_seconds, run_to_end, show
 
 from epicrec.server import Settings, serve
 from epicrec.server.store.database import Database
-from epicrec.server.store.people import digest, today
 from epicrec.server.store.schema import items as items_table
 from epicrec.server.store.schema import users as users_table
+from epicrec.server.store.users import digest, today
 from epicrec.server.training.job import read_status
 
 PORT, HELLO_PORT = 18_188, 18_187

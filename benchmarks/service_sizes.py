@@ -38,8 +38,8 @@ from epicrec.perturb import D2P
 from epicrec.server import Settings
 from epicrec.server.service import Service
 from epicrec.server.store.database import Database
-from epicrec.server.store.people import digest, today
-from epicrec.server.store.releases import written
+from epicrec.server.store.feedback import written
+from epicrec.server.store.users import digest, today
 from epicrec.server.training.job import read_status
 
 EACH, TASTES = 40, 50

@@ -10,7 +10,7 @@ for name in (
     "epicrec.evaluate.protocols", "epicrec.models.covariance.model", "epicrec.models.factors",
     "epicrec.models.neighbours.items", "epicrec.perturb.d2p.mechanism",
     "epicrec.perturb.epicrec.mechanism", "epicrec.server.api.app", "epicrec.server.main",
-    "epicrec.server.training.fit", "epicrec.server.training.publish",
+    "epicrec.server.training.train_lists", "epicrec.server.training.publish",
 ):  # fmt: skip
     import_module(name)
 numba.njit(lambda: 0)()  # at its first use it reads its registries

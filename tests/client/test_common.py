@@ -30,7 +30,7 @@ from epicrec.data import Catalogue, load_dataset
 from epicrec.data.embedded import usual_titles
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Ledger
-from epicrec.server import operating
+from epicrec.server import shared_model
 from server.conftest import two_running
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -68,14 +68,14 @@ def servers(tmp_path: Path) -> Iterator[Any]:
     with two_running(tmp_path, catalogue="films") as found:
         leader, helper, _ = found
         for role, server in (("leader", leader), ("helper", helper)):
-            getattr(server.service.collective, role)._noise = seeded(role, 2)
+            getattr(server.service.shared_model, role)._noise = seeded(role, 2)
         start(leader)
         yield found
 
 
 def start(leader: Any, **given: Any) -> dict[str, Any]:
     budget = {"epsilon": 1.0, "delta": 1e-5, "most": 100} | given
-    return operating.start(leader.settings, TASK, **budget)
+    return shared_model.start(leader.settings, TASK, **budget)
 
 
 def device(folder: Path, servers: Any, films: Catalogue, **keys: str) -> tuple[Device, Watched]:
@@ -88,15 +88,15 @@ def device(folder: Path, servers: Any, films: Catalogue, **keys: str) -> tuple[D
         dial=lambda url, **options: Remote(url, transport=wire, **options),
     )  # fmt: skip
     own = {
-        "leader_key": leader.service.collective.key.hex(),
-        "helper_key": helper.service.collective.key.hex(),
+        "leader_key": leader.service.shared_model.key.hex(),
+        "helper_key": helper.service.shared_model.key.hex(),
     }
     made.common.join(TASK, **(own | keys))
     return made, wire
 
 
 def contributed(servers: Any, films: Catalogue, history: list[str]) -> Any:
-    round_ = servers[0].service.collective.leader.round(TASK, 0)
+    round_ = servers[0].service.shared_model.leader.round(TASK, 0)
     statistic = statistic_of(round_.published, films.item_ids)
     return statistic(one_history(films.item_ids, history))
 
@@ -104,7 +104,7 @@ def contributed(servers: Any, films: Catalogue, history: list[str]) -> Any:
 def opened(servers: Any) -> Any:
     """What the round opens to, without the noises."""
     leader, _, link = servers
-    result = leader.service.collective.leader.collect(TASK, 0, link)
+    result = leader.service.shared_model.leader.collect(TASK, 0, link)
     noises = sum(seeded(role, 2)(result.parameters) for role in ("leader", "helper"))
     return result.people, result.total - noises
 
@@ -278,7 +278,7 @@ def test_operators_lead_a_task_to_its_model(servers: Any, films: Catalogue, tmp_
             one.set_limit(100)
             one.common.hear(NOW)
             one.common.tick(LATER, lambda: HISTORY)
-        told = operating.collect(leader.settings, TASK)
+        told = shared_model.collect(leader.settings, TASK)
         assert told["people"] == 3
         if "model" not in told:
             assert start(leader, epsilon=77.0)["state"] == "open"
@@ -294,10 +294,10 @@ def test_operators_lead_a_task_to_its_model(servers: Any, films: Catalogue, tmp_
     with pytest.raises(InputError, match="finished"):
         start(leader)
     with pytest.raises(InputError, match="by the leader"):
-        operating.start(helper.settings, TASK, epsilon=1.0, delta=1e-5, most=3)
-    found = operating.status(leader.settings)
+        shared_model.start(helper.settings, TASK, epsilon=1.0, delta=1e-5, most=3)
+    found = shared_model.status(leader.settings)
     assert {one["state"] for one in found["rounds"]} == {"finished"}
-    assert found["key"] == leader.service.collective.key.hex()
+    assert found["key"] == leader.service.shared_model.key.hex()
 
 
 # ---- what comes out of it ---------------------------------------------------------------------
@@ -313,7 +313,7 @@ def test_over_the_network_the_model_is_that_of_the_evaluation_to_the_last_bit(
 ) -> None:
     """And every device has it from signed results alone, and ranks with it."""
     leader, people = servers[0], everyone(films, 12)
-    operating.abort(leader.settings, TASK)
+    shared_model.abort(leader.settings, TASK)
     task = "trained"
     devices = []
     for user in range(people.n_users):
@@ -325,14 +325,14 @@ def test_over_the_network_the_model_is_that_of_the_evaluation_to_the_last_bit(
     told: dict[str, Any] = {}
     moment = NOW
     while "model" not in told:
-        operating.start(leader.settings, task, epsilon=90.0, delta=1e-5, most=100)
+        shared_model.start(leader.settings, task, epsilon=90.0, delta=1e-5, most=100)
         for one, _, items in devices:
             one.common.tick(moment, lambda items=items: items)
             one.common.tick(moment + WINDOW, list)
         assert one.finished.model() is None
         number = one.finished.rounds
-        leader.service.collective.leader.collect(task, number, servers[2])  # with seeded noise
-        told = operating.collect(leader.settings, task)
+        leader.service.shared_model.leader.collect(task, number, servers[2])  # with seeded noise
+        told = shared_model.collect(leader.settings, task)
         moment += WINDOW + EVERY
     expected = Collective(epsilon=90.0, delta=1e-5, most=100, seed=2).fit(people, films)
     assert expected.factors_.shape[1] > 0
@@ -379,8 +379,8 @@ def test_a_result_that_not_both_signed_is_not_kept(
     leader = servers[0]
     one, wire = device(tmp_path / "one", servers, films)
     with closing(one):
-        operating.collect(leader.settings, TASK)
-        own = leader.service.collective.leader.round(TASK, 0)
+        shared_model.collect(leader.settings, TASK)
+        own = leader.service.shared_model.leader.round(TASK, 0)
         true = Taught.from_encoded(leader.client().get(f"/tasks/{TASK}/rounds/0/result").content)
         assert own.people == true.result.people
         for wire.forged in forgeries(true).values():
@@ -412,7 +412,7 @@ def test_one_round_only_or_none_at_all(servers: Any, films: Catalogue, tmp_path:
                 made.common.tick(moment, lambda: HISTORY)
             assert made.common.part["rounds"] == "none"
             if rounds == "one":
-                operating.collect(leader.settings, TASK)
+                shared_model.collect(leader.settings, TASK)
                 start(leader)
                 for moment in (LATER + WINDOW * 2, LATER + WINDOW * 3):
                     made.common.tick(moment, lambda: HISTORY)
@@ -424,7 +424,7 @@ def test_a_round_that_costs_more_than_was_agreed_to_gets_no_report(
     servers: Any, films: Catalogue, tmp_path: Path
 ) -> None:
     leader = servers[0]
-    agreed = leader.service.collective.leader.round(TASK, 0).parameters
+    agreed = leader.service.shared_model.leader.round(TASK, 0).parameters
     one, wire = device(tmp_path / "dear", servers, films)
     with closing(one):
         part = one.common.part
@@ -434,8 +434,8 @@ def test_a_round_that_costs_more_than_was_agreed_to_gets_no_report(
     two, wire = device(tmp_path / "many", servers, films)
     with closing(two):
         two.common.tick(NOW, lambda: HISTORY)
-        operating.collect(leader.settings, TASK)
-        own, link = leader.service.collective.leader, servers[2]
+        shared_model.collect(leader.settings, TASK)
+        own, link = leader.service.shared_model.leader, servers[2]
         own.start(replace(agreed, round=1, share=Fraction(1)), own.round(TASK, 0).published, link)
         two.common.tick(NOW + EVERY, lambda: HISTORY)
         assert "more rounds" in two.common.part["problem"]
@@ -450,10 +450,10 @@ def test_looking_at_a_training_names_nobody_and_trusts_nobody(
     one, wire = device(tmp_path / "one", servers, films)
     with closing(one):
         one.common.leave()
-        key = helper.service.collective.key.hex()
+        key = helper.service.shared_model.key.hex()
         offer = one.common.look(TASK, key)
         assert offer.open
-        assert offer.leader_key == leader.service.collective.key.hex()
+        assert offer.leader_key == leader.service.shared_model.key.hex()
         assert one.common.part is None, "looking is not taking part"
         one.common.join(TASK, offer.leader_key, key, mu=offer.parameters.mu)
         one.common.tick(NOW, lambda: HISTORY)
@@ -469,7 +469,7 @@ def test_looking_at_a_training_names_nobody_and_trusts_nobody(
                 one.common.look(TASK, wrong)
         with pytest.raises(InputError, match="no round of a task"):
             one.common.look("another", key)
-        operating.collect(leader.settings, TASK)
+        shared_model.collect(leader.settings, TASK)
         assert not one.common.look(TASK, key).open
         assert not any(wire.named)
     certificate = (Path(helper.settings.data) / "tls" / "ca.pem").read_text()
@@ -492,7 +492,7 @@ def test_what_can_be_looked_at_is_what_both_servers_would_open(
     report = Report.from_encoded(made.report)
     opened_: dict[str, Any] = {}
     for role, server in zip(("leader", "helper"), servers, strict=False):
-        with server.service.collective.store.looking() as book:
+        with server.service.shared_model.store.looking() as book:
             announcement = book.round(TASK, 0).announcement
             key = opener(book.key(TASK, 0))
         opened_[role] = open_share(announcement, role, key, report.id, getattr(report, role))
@@ -508,22 +508,22 @@ def test_a_round_that_is_given_up_is_lost_on_both_sides(
     one, _ = device(tmp_path / "one", servers, films)
     with closing(one):
         one.common.tick(NOW, lambda: HISTORY)
-        told = operating.abort(leader.settings, TASK)
+        told = shared_model.abort(leader.settings, TASK)
         assert told["state"] == "aborted"
         for role, server in (("leader", leader), ("helper", helper)):
-            assert getattr(server.service.collective, role).round(TASK, 0).state == "aborted"
+            assert getattr(server.service.shared_model, role).round(TASK, 0).state == "aborted"
         one.common.tick(LATER, lambda: HISTORY)
         (made,) = one.common.made()
         assert made.state == "over"
         assert len(one.ledger.entries()) == 1, "it might have arrived"
-    assert operating.abort(leader.settings, TASK)["state"] == "aborted"
+    assert shared_model.abort(leader.settings, TASK)["state"] == "aborted"
     with pytest.raises(InputError, match="given up"):
         start(leader)
     with pytest.raises(Refusal):
-        leader.service.collective.leader.collect(TASK, 0, link)
+        leader.service.shared_model.leader.collect(TASK, 0, link)
     with pytest.raises(InputError, match="no task"):
-        operating.abort(leader.settings, "another")
-    operating.start(leader.settings, "another", epsilon=1.0, delta=1e-5, most=9)
-    assert operating.abort(helper.settings, "another")["state"] == "aborted"
+        shared_model.abort(leader.settings, "another")
+    shared_model.start(leader.settings, "another", epsilon=1.0, delta=1e-5, most=9)
+    assert shared_model.abort(helper.settings, "another")["state"] == "aborted"
     with pytest.raises(Refusal):
-        operating.collect(leader.settings, "another")
+        shared_model.collect(leader.settings, "another")

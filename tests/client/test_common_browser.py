@@ -13,7 +13,7 @@ import pytest
 from client.conftest import showing
 from client.test_pages_browser import axe, chromium, enter, keep_picture, press, started  # noqa: F401  (fixtures)
 from epicrec.client.common import EVERY, WINDOW
-from epicrec.server import operating
+from epicrec.server import shared_model
 from server.conftest import two_running
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -71,8 +71,8 @@ def test_from_looking_to_leaving(
         page.get_by_role("link", name="Common model").click()
         assert "Take part in the common model" in page.inner_text("h1")
         look("off")
-        operating.start(leader.settings, task, epsilon=1.0, delta=1e-5, most=10)
-        page.get_by_label("signing key").fill(helper.service.collective.key.hex())
+        shared_model.start(leader.settings, task, epsilon=1.0, delta=1e-5, most=10)
+        page.get_by_label("signing key").fill(helper.service.shared_model.key.hex())
         page.get_by_label("training's name").fill(task)
         press(page, "Show me this training")
         look("offer")
@@ -88,10 +88,10 @@ def test_from_looking_to_leaving(
         moment = NOW
         while "model" not in told:
             device.common.tick(moment + WINDOW, device.history.items)
-            told = operating.collect(leader.settings, task)
+            told = shared_model.collect(leader.settings, task)
             moment += WINDOW + EVERY
             if "model" not in told:
-                operating.start(leader.settings, task, epsilon=1.0, delta=1e-5, most=10)
+                shared_model.start(leader.settings, task, epsilon=1.0, delta=1e-5, most=10)
             device.common.tick(moment, device.history.items)
         page.goto(f"{pages.url}/common")
         assert "The common model is there" in page.inner_text("main")

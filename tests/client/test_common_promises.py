@@ -34,7 +34,7 @@ from epicrec.collective.shares import Report, open_share
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.privacy import gaussian_epsilon
-from epicrec.server import operating
+from epicrec.server import shared_model
 from server.conftest import two_running
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -104,7 +104,7 @@ def told(tmp_path_factory: pytest.TempPathFactory, films: Catalogue) -> Iterator
     base = tmp_path_factory.mktemp("common")
     with two_running(base, catalogue="films") as servers, ExitStack() as stack:
         leader, helper, _ = servers
-        key = helper.service.collective.key.hex()
+        key = helper.service.shared_model.key.hex()
         certificate = (Path(leader.settings.data) / "tls" / "ca.pem").read_text()
 
         def person(name: str, items: list[str]) -> Person:
@@ -121,7 +121,7 @@ def told(tmp_path_factory: pytest.TempPathFactory, films: Catalogue) -> Iterator
         now = Story({"me": person("me", HISTORY), "empty": person("empty", [])}, servers)
         me = now.me
         me.page("before", common.common)
-        operating.start(leader.settings, TASK, epsilon=1.0, delta=1e-5, most=100)
+        shared_model.start(leader.settings, TASK, epsilon=1.0, delta=1e-5, most=100)
         me.page("looking", common.look, task=TASK, helper_key=f" {key.upper()}\n")
         offer = now.kept["offer"] = me.device.common.look(TASK, key)
         agreed = {
@@ -163,7 +163,7 @@ def train(now: Story) -> None:
     moment = NOW
     while "model" not in told:
         if told:
-            operating.start(leader.settings, TASK, epsilon=1.0, delta=1e-5, most=100)
+            shared_model.start(leader.settings, TASK, epsilon=1.0, delta=1e-5, most=100)
         for name, person in now.people.items():
             if not told and name == "me":
                 person.step("hearing", person.device.common.hear, moment)
@@ -178,21 +178,21 @@ def train(now: Story) -> None:
             now.kept["keys"] = {
                 role: key_of(server) for role, server in (("leader", leader), ("helper", helper))
             }
-        told = operating.collect(leader.settings, TASK)
+        told = shared_model.collect(leader.settings, TASK)
         moment += WINDOW + EVERY
     for person in now.people.values():
         person.step("fetching", tick, person, moment)
 
 
 def key_of(server: Any) -> Any:
-    with server.service.collective.store.looking() as book:
+    with server.service.shared_model.store.looking() as book:
         return opener(book.key(TASK, 0))
 
 
 def halves(told: Story, name: str) -> dict[str, Any]:
     """What each server opens of a person's report in the first round."""
     report = Report.from_encoded(told.people[name].puts()[0].content)
-    announcement = told.servers[0].service.collective.leader.round(TASK, 0).announcement
+    announcement = told.servers[0].service.shared_model.leader.round(TASK, 0).announcement
     return {
         role: open_share(announcement, role, key, report.id, getattr(report, role))
         for role, key in told.kept["keys"].items()
@@ -223,7 +223,7 @@ def off_until_chosen(told: Story) -> bool:
 
 def one_report_of_one_size(told: Story) -> bool:
     mine, empty = told.me.puts(), told.people["empty"].puts()
-    rounds = told.servers[0].service.collective.leader.round(TASK, 1).people
+    rounds = told.servers[0].service.shared_model.leader.round(TASK, 1).people
     return (
         len(mine) == len({request.url.path for request in mine}) == 2
         and [len(one.content) for one in mine] == [len(one.content) for one in empty]
@@ -237,7 +237,7 @@ def halves_are_random(told: Story) -> bool:
     """Each adds up with the other; half of its bits are ones; a server opens its own only."""
     found = halves(told, "me")
     report = Report.from_encoded(told.me.puts()[0].content)
-    announcement = told.servers[0].service.collective.leader.round(TASK, 0).announcement
+    announcement = told.servers[0].service.shared_model.leader.round(TASK, 0).announcement
     for role, other in (("leader", "helper"), ("helper", "leader")):
         bits = np.unpackbits(found[role].view(np.uint8))
         if abs(bits.mean() - 0.5) > 0.5 * 7 / np.sqrt(bits.size):
@@ -268,7 +268,7 @@ def both_read_everything(told: Story) -> bool:
 def noise_in_what_is_shown(told: Story) -> bool:
     """One server's noise in what the other sees, both in the result: by their spread."""
     servers = {"leader": told.servers[0], "helper": told.servers[1]}
-    rounds = {r: getattr(servers[r].service.collective, r).round(TASK, 0) for r in servers}
+    rounds = {r: getattr(servers[r].service.shared_model, r).round(TASK, 0) for r in servers}
     given = rounds["leader"].parameters
     reports = [name for name in told.people if told.people[name].puts()]
     opened = [halves(told, name) for name in reports]
@@ -383,7 +383,7 @@ def left(told: Story) -> bool:
 def in_everybodys_sums(told: Story) -> bool:
     """Of all who sent, one sum with noise is left: `noise_in_what_is_shown` says so of the sum."""
     reports = [name for name in told.people if told.people[name].puts()]
-    people = told.servers[0].service.collective.leader.round(TASK, 0).people
+    people = told.servers[0].service.shared_model.leader.round(TASK, 0).people
     return "me" in reports and people == len(reports) and noise_in_what_is_shown(told)
 
 
@@ -465,7 +465,7 @@ def test_the_page_shows_both_keys_the_rounds_and_the_halves(told: Story) -> None
     leader, helper, _ = told.servers
     for name in ("looking", "looking after"):
         for server in (leader, helper):
-            assert fingerprint(server.service.collective.key) in told.me.shown[name]
+            assert fingerprint(server.service.shared_model.key) in told.me.shown[name]
     page = told.me.shown["looking after"]
     assert "The common model is there" in page
     assert "Round 2" in page

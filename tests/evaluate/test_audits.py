@@ -32,10 +32,10 @@ from epicrec.perturb.d2p.substitution import Channel
 from epicrec.perturb.dpi import codes, hiding
 from epicrec.perturb.epicrec import mechanism
 from epicrec.perturb.epicrec.plan import Plan
-from epicrec.server.ranking import Ranking
+from epicrec.server.serving.published_model import PublishedModel
+from epicrec.server.serving.ranking import Ranking
 from epicrec.server.store import catalogue as stored_catalogue
-from epicrec.server.store import received
-from epicrec.server.training.scored import Scored
+from epicrec.server.store import histories
 from epicrec.system.audit import device_games, server_games
 
 SURE = 1 - 1e-6
@@ -255,7 +255,7 @@ def _nothing_new_nothing_sent(patch: pytest.MonkeyPatch) -> None:
 def _exact_popularity(patch: pytest.MonkeyPatch) -> None:
     honest = Ranking._read_model
 
-    class Popular(Scored):
+    class Popular(PublishedModel):
         watched: Any
 
         def for_own(self, own: Any, n: int, offset: int = 0, category: str = "") -> Any:
@@ -267,7 +267,7 @@ def _exact_popularity(patch: pytest.MonkeyPatch) -> None:
         scored.__class__ = Popular
         names = {key: item for key, item, _ in stored_catalogue.visible(connection)}
         scored.watched = dict.fromkeys(names.values(), 0)
-        _, items, _ = received.given_ratings(connection, "rating")
+        _, items, _ = histories.given_ratings(connection, "rating")
         for key in items.tolist():
             scored.watched[names[key]] += 1
         return scored

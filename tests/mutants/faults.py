@@ -40,7 +40,7 @@ AREAS = {
     ),
     "cursors": Area(("server/api/cursors.py",), ("tests/server/test_cursors.py",)),
     "purge": Area(
-        ("server/store/people.py:purge", "server/main.py:_purge", "server/service.py:purge"),
+        ("server/store/users.py:purge", "server/main.py:_purge", "server/service.py:purge"),
         ("tests/server/test_operation.py", "-k", "last_day or purged"),
     ),
     "fold-in": Area((), ("tests/server/test_training.py",), drawn=0),
@@ -88,7 +88,9 @@ AREAS = {
             "not TestCollective",
         ),
     ),
-    "common": Area((), ("tests/server/test_collective.py", "tests/client/test_common.py"), drawn=0),
+    "common": Area(
+        (), ("tests/server/test_shared_model.py", "tests/client/test_common.py"), drawn=0
+    ),
     "noise": Area(
         ("privacy/noise.py", "privacy/_sampler.py"),
         ("tests/privacy/test_noise.py", "tests/privacy/test_sampler.py"),
@@ -199,19 +201,19 @@ NAMED = [
         "np.union1d(self.item_ids_, changed.item_ids)",
     ),
     Fault(
-        "fold-in without α for what was seen", "fold-in", "server/training/lists.py",
+        "fold-in without α for what was seen", "fold-in", "server/serving/trained_lists.py",
         "np.linalg.solve(left, alpha * own.sum(axis=0))", "np.linalg.solve(left, own.sum(axis=0))",
     ),
     Fault(
-        "fold-in with α for α - 1", "fold-in", "server/training/lists.py",
+        "fold-in with α for α - 1", "fold-in", "server/serving/trained_lists.py",
         "(alpha - 1) * own.T @ own", "alpha * own.T @ own",
     ),
     Fault(
-        "purge a day early", "purge", "server/store/people.py",
+        "purge a day early", "purge", "server/store/users.py",
         "users.c.seen_day < today() - days", "users.c.seen_day <= today() - days",
     ),
     Fault(
-        "purge a day late", "purge", "server/store/people.py",
+        "purge a day late", "purge", "server/store/users.py",
         "users.c.seen_day < today() - days", "users.c.seen_day < today() - days - 1",
     ),
     Fault(

@@ -18,7 +18,7 @@ import implicit.cpu.als  # noqa: F401
 
 from epicrec.server import Settings
 from epicrec.server.main import make_server
-from epicrec.server.training import fit, job, publish  # noqa: F401
+from epicrec.server.training import job, publish, train_lists  # noqa: F401
 from killing import NEVER, kill_at
 
 

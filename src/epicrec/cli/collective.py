@@ -68,9 +68,9 @@ def abort(
 
 def _operating() -> Any:
     needs("server", "fastapi", "sqlalchemy", "httpx")
-    from epicrec.server import operating
+    from epicrec.server import shared_model
 
-    return operating
+    return shared_model
 
 
 def _settings(config: Path | None, data: str | None) -> Any:

@@ -148,7 +148,7 @@ def _published(folder: Path, films: list[str], there: Any) -> Any:
     """The settings of a server that has published from its store."""
     from epicrec.server import Settings
     from epicrec.server.service import Service
-    from epicrec.server.store import releases
+    from epicrec.server.store import feedback
     from epicrec.server.training.publish import publish
 
     listed = folder / "films.csv"
@@ -169,7 +169,7 @@ def _published(folder: Path, films: list[str], there: Any) -> Any:
                 )
                 for i in there.tolist()
             ]
-            releases.put(connection, given, make=True)
+            feedback.put(connection, given, make=True)
         publish(settings, service.database)
     finally:
         service.database.stop()

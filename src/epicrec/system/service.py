@@ -128,8 +128,8 @@ def _send_over_http(devices: list[Device], people: list[Viewer], choice: Choice)
 
 def _send(service: Any, films: Catalogue, people: list[Viewer], choice: Choice) -> list[str]:
     """As a device and the server's route do it, without the network between them."""
-    from epicrec.server.store import people as accounts
-    from epicrec.server.store import releases
+    from epicrec.server.store import feedback
+    from epicrec.server.store import users as accounts
 
     perturber, levels = choice.perturber(films), choice.levels(films)
     names = []
@@ -142,14 +142,14 @@ def _send(service: Any, films: Catalogue, people: list[Viewer], choice: Choice) 
                 message = payload_of(drawn, f"release {start + k}", name)
                 known = accounts.known(connection, name)
                 assert known is not None
-                releases.receive(connection, known, wire.Released.model_validate_json(message))
+                feedback.receive(connection, known, wire.Released.model_validate_json(message))
                 names.append(name)
     return names
 
 
 def _listed(service: Any, name: str) -> list[str]:
     """The list that the server has for somebody, as its route gives it."""
-    from epicrec.server.store import people as accounts
+    from epicrec.server.store import users as accounts
 
     with service.database.reading() as connection:
         known = accounts.known(connection, name)

@@ -22,8 +22,8 @@ from epicrec.collective.keys import verifying_key
 from epicrec.collective.shares import make_report
 from epicrec.data import Ratings
 from epicrec.progress import report
-from epicrec.server import Settings, operating
-from epicrec.server.collective import Part, signing_key
+from epicrec.server import Settings, shared_model
+from epicrec.server.shared_model import SharedModelServer, signing_key
 from epicrec.system.loopback import running
 
 VOID = (
@@ -38,7 +38,7 @@ class Leading:
     """A leader on loopback: its settings and address, and the keys that devices pin."""
 
     settings: Settings
-    part: Part
+    part: SharedModelServer
     url: str
     certificate: Path
     leader_key: str
@@ -69,9 +69,9 @@ def leading(base: Path, **settings: Any) -> Iterator[Leading]:
         )  # fmt: skip
         with running(leader) as (url, service):
             certificate = leader.folder / "tls" / "ca.pem"
-            assert service.collective is not None
+            assert service.shared_model is not None
             yield Leading(
-                leader, service.collective, url, certificate, keys["leader"], keys["helper"]
+                leader, service.shared_model, url, certificate, keys["leader"], keys["helper"]
             )
 
 
@@ -93,19 +93,19 @@ def train_together(
     most = histories.n_users + len(devices)
     moment = _START
     while not told or "model" not in told[-1]:
-        operating.start(lead.settings, task, epsilon=epsilon, delta=delta, most=most)
+        shared_model.start(lead.settings, task, epsilon=epsilon, delta=delta, most=most)
         for device, history in devices:
             if device.common.part is None:
                 lead.join(device, task)
             for when in (moment, moment + WINDOW):
                 Context().run(device.common.tick, when, history)  # without its own progress
         _report_in_process(lead.part, task, histories)
-        told.append(operating.collect(lead.settings, task))
+        told.append(shared_model.collect(lead.settings, task))
         moment += WINDOW + EVERY + timedelta(days=1)
     return told
 
 
-def _report_in_process(part: Part, task: str, histories: Ratings) -> None:
+def _report_in_process(part: SharedModelServer, task: str, histories: Ratings) -> None:
     """A sealed report for each person, as their devices would make it, into the leader's book."""
     with part.store.looking() as book:
         number = book.last_round(task)
