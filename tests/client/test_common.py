@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from epicrec.client.common import EVERY, WINDOW
 from epicrec.client.device import Device
-from epicrec.client.remote import Remote
+from epicrec.client.sending.remote import Remote
+from epicrec.client.sending.shared_model import EVERY, WINDOW
 from epicrec.collective.encoding import encode
 from epicrec.collective.keys import new_signing_key, opener, verifying_key
 from epicrec.collective.model import Collective
@@ -92,7 +92,7 @@ def device(folder: Path, servers: Any, films: Catalogue, **keys: str) -> tuple[D
         "leader_key": leader.service.collective.key.hex(),
         "helper_key": helper.service.collective.key.hex(),
     }
-    made.common.join(TASK, **(own | keys))
+    made.shared_model.join(TASK, **(own | keys))
     return made, wire
 
 
@@ -113,13 +113,13 @@ def opened(servers: Any) -> Any:
 def test_a_report_leaves_once_at_its_moment(servers: Any, films: Catalogue, tmp_path: Path) -> None:
     one, wire = device(tmp_path / "one", servers, films)
     with closing(one):
-        one.common.hear(NOW)
-        one.common.prepare(lambda: HISTORY)
+        one.shared_model.hear(NOW)
+        one.shared_model.prepare(lambda: HISTORY)
         (entry,) = one.ledger.entries()
         assert entry.guarantee.unit == "user"
         assert [method for method, _, _ in wire.sent] == ["GET"]
         for moment in (LATER, LATER + WINDOW):
-            one.common.tick(moment, lambda: [*HISTORY, "up-2009"])
+            one.shared_model.tick(moment, lambda: [*HISTORY, "up-2009"])
         assert [method for method, _, _ in wire.sent].count("PUT") == 1
         assert one.ledger.entries() == (entry,)
     people, total = opened(servers)
@@ -136,8 +136,8 @@ def test_a_device_with_another_list_adds_what_the_leader_lists(
     one, _ = device(tmp_path / "one", servers, many)
     with closing(one):
         for moment in (NOW, LATER):
-            one.common.tick(moment, lambda: [*HISTORY, str(unlisted)])
-        (made,) = one.common.made()
+            one.shared_model.tick(moment, lambda: [*HISTORY, str(unlisted)])
+        (made,) = one.shared_model.made()
         assert made.state == "sent"
         assert made.item_ids.tolist() == films.item_ids.tolist()
     _, total = opened(servers)
@@ -151,8 +151,8 @@ def test_a_report_whose_answer_is_lost_is_sent_again_as_it_was(
     with closing(one):
         wire.deaf = 2
         for _ in range(4):
-            one.common.tick(LATER + WINDOW, lambda: HISTORY)
-            one.common.tick(LATER + WINDOW * 2, lambda: [*HISTORY, "up-2009"])
+            one.shared_model.tick(LATER + WINDOW, lambda: HISTORY)
+            one.shared_model.tick(LATER + WINDOW * 2, lambda: [*HISTORY, "up-2009"])
         assert [method for method, _, _ in wire.sent].count("PUT") == 3
     people, total = opened(servers)
     assert people == 1
@@ -166,11 +166,11 @@ def test_traffic_is_the_same_for_an_empty_and_a_full_history(
     for name, history in (("full", [str(one) for one in films.item_ids[:300]]), ("empty", [])):
         one, wire = device(tmp_path / name, servers, films)
         with closing(one):
-            one.common.hear(NOW)
+            one.shared_model.hear(NOW)
             with one.store.reading() as db:
                 (due,) = db.execute("SELECT due FROM rounds").fetchone()
             assert NOW.isoformat() <= due < LATER.isoformat()
-            one.common.tick(LATER, lambda history=history: history)
+            one.shared_model.tick(LATER, lambda history=history: history)
             with one.store.reading() as db:  # the moment did not move
                 assert db.execute("SELECT due FROM rounds").fetchone()[0] == due
         seen.append(wire.sent)
@@ -182,8 +182,8 @@ def test_sending_does_not_wait_for_the_history(
 ) -> None:
     one, wire = device(tmp_path / "one", servers, films)
     with closing(one):
-        one.common.hear(NOW)
-        one.common.send_due(LATER)
+        one.shared_model.hear(NOW)
+        one.shared_model.send_due(LATER)
         assert wire.sent[-1][0] == "PUT"
         assert len(one.ledger.entries()) == 1
     people, total = opened(servers)
@@ -197,9 +197,9 @@ def test_it_stops_at_the_ledgers_limit_and_says_so(
     one, wire = device(tmp_path / "one", servers, films)
     with closing(one):
         one.set_limit(0.01)
-        one.common.tick(LATER, lambda: HISTORY)
-        assert "limit" in one.common.part["problem"]
-        one.common.tick(LATER + WINDOW, lambda: HISTORY)
+        one.shared_model.tick(LATER, lambda: HISTORY)
+        assert "limit" in one.shared_model.part["problem"]
+        one.shared_model.tick(LATER + WINDOW, lambda: HISTORY)
         assert not [method for method, _, _ in wire.sent if method == "PUT"]
         assert not one.ledger.entries()
 
@@ -211,13 +211,13 @@ def test_another_key_than_the_pinned_one_is_not_trusted(
     stranger = {which: verifying_key(new_signing_key()).hex()}
     one, wire = device(tmp_path / "one", servers, films, **stranger)
     with closing(one):
-        one.common.tick(LATER, lambda: HISTORY)
-        assert "not trusted" in one.common.part["problem"]
+        one.shared_model.tick(LATER, lambda: HISTORY)
+        assert "not trusted" in one.shared_model.part["problem"]
         assert [method for method, _, _ in wire.sent] == ["GET"]
         with pytest.raises(Refusal, match="same key"):
-            one.common.join(TASK, stranger[which], stranger[which])
+            one.shared_model.join(TASK, stranger[which], stranger[which])
         with pytest.raises(InputError, match="64 figures"):
-            one.common.join(TASK, "12", stranger[which])
+            one.shared_model.join(TASK, "12", stranger[which])
 
 
 def test_nothing_leaves_before_its_entry_and_a_crash_does_not_seal_anew(
@@ -225,15 +225,15 @@ def test_nothing_leaves_before_its_entry_and_a_crash_does_not_seal_anew(
 ) -> None:
     one, wire = device(tmp_path / "one", servers, films)
     with closing(one):
-        one.common.hear(NOW)
+        one.shared_model.hear(NOW)
         with monkeypatch.context() as patched:
             patched.setattr(Ledger, "spend", lambda *_, **__: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                one.common.prepare(lambda: HISTORY)
-        sealed = one.common.sealed(TASK, 0)
+                one.shared_model.prepare(lambda: HISTORY)
+        sealed = one.shared_model.sealed(TASK, 0)
         assert sealed
-        one.common.tick(LATER, lambda: [])
-        assert one.common.sealed(TASK, 0) == sealed
+        one.shared_model.tick(LATER, lambda: [])
+        assert one.shared_model.sealed(TASK, 0) == sealed
         assert len(one.ledger.entries()) == 1
         assert wire.sent[-1][0] == "PUT"
     _, total = opened(servers)
@@ -245,26 +245,26 @@ def test_what_is_erased_does_not_send_twice_and_who_leaves_sends_nothing(
 ) -> None:
     one, wire = device(tmp_path / "one", servers, films)
     with closing(one):
-        one.common.hear(NOW)  # and not `tick`, which sends where the moment drawn is this one
-        one.common.prepare(lambda: HISTORY)
+        one.shared_model.hear(NOW)  # and not `tick`, which sends where the moment drawn is this one
+        one.shared_model.prepare(lambda: HISTORY)
         server, certificate = one.account["url"], one.account["certificate"]
-        part = one.common.part
+        part = one.shared_model.part
         one.erase()
         one.use_server(server, certificate)
-        one.common.join(TASK, part["leader_key"], part["helper_key"])
-        one.common.tick(LATER, lambda: HISTORY)
+        one.shared_model.join(TASK, part["leader_key"], part["helper_key"])
+        one.shared_model.tick(LATER, lambda: HISTORY)
         with one.store.changing() as db:
             db.execute("DELETE FROM rounds")  # and as a copy of the store would be
-        one.common.tick(LATER, lambda: HISTORY)
-        one.common.tick(LATER + timedelta(days=9), lambda: HISTORY)
+        one.shared_model.tick(LATER, lambda: HISTORY)
+        one.shared_model.tick(LATER + timedelta(days=9), lambda: HISTORY)
         assert not [method for method, _, _ in wire.sent if method == "PUT"]
         assert len(one.ledger.entries()) == 1
     other, wire = device(tmp_path / "other", servers, films)
     with closing(other):
-        other.common.hear(NOW)
-        other.common.prepare(lambda: HISTORY)
-        other.common.leave()
-        other.common.tick(LATER, lambda: HISTORY)
+        other.shared_model.hear(NOW)
+        other.shared_model.prepare(lambda: HISTORY)
+        other.shared_model.leave()
+        other.shared_model.tick(LATER, lambda: HISTORY)
         assert not [method for method, _, _ in wire.sent if method == "PUT"]
 
 
@@ -277,8 +277,8 @@ def test_operators_lead_a_task_to_its_model(servers: Any, films: Catalogue, tmp_
     while "model" not in told:
         for one in devices:
             one.set_limit(100)
-            one.common.hear(NOW)
-            one.common.tick(LATER, lambda: HISTORY)
+            one.shared_model.hear(NOW)
+            one.shared_model.tick(LATER, lambda: HISTORY)
         told = operating.collect(leader.settings, TASK)
         assert told["people"] == 3
         if "model" not in told:
@@ -320,7 +320,8 @@ def test_over_the_network_the_model_is_that_of_the_evaluation_to_the_last_bit(
     for user in range(people.n_users):
         one, wire = device(tmp_path / str(user), servers, films)
         one.set_limit(100)
-        one.common.join(task, one.common.part["leader_key"], one.common.part["helper_key"])
+        part = one.shared_model.part
+        one.shared_model.join(task, part["leader_key"], part["helper_key"])
         items = people.item_ids[people.items[people.indptr[user] : people.indptr[user + 1]]]
         devices.append((one, wire, [str(item) for item in items]))
     told: dict[str, Any] = {}
@@ -328,10 +329,10 @@ def test_over_the_network_the_model_is_that_of_the_evaluation_to_the_last_bit(
     while "model" not in told:
         operating.start(leader.settings, task, epsilon=90.0, delta=1e-5, most=100)
         for one, _, items in devices:
-            one.common.tick(moment, lambda items=items: items)
-            one.common.tick(moment + WINDOW, list)
-        assert one.finished.model() is None
-        number = one.finished.rounds
+            one.shared_model.tick(moment, lambda items=items: items)
+            one.shared_model.tick(moment + WINDOW, list)
+        assert one.shared_results.model() is None
+        number = one.shared_results.rounds
         leader.service.collective.leader.collect(task, number, servers[2])  # with seeded noise
         told = operating.collect(leader.settings, task)
         moment += WINDOW + EVERY
@@ -341,21 +342,21 @@ def test_over_the_network_the_model_is_that_of_the_evaluation_to_the_last_bit(
         one.history.add(items)
         assert one.refresh() == ""
         asked = len(wire.sent)
-        found = one.finished.model()
+        found = one.shared_results.model()
         assert found is not None
         assert set(found.people) == {12}
         for name in ("offsets_", "factors_", "projections_"):
             assert_array_equal(getattr(found.model, name), getattr(expected, name))
         rows = one.for_you()
-        assert rows.common is found
+        assert rows.shared_model is found
         assert rows.rows[0].cards
-        assert one.for_you(compare=True).common is None
-        one.finished.refresh()
+        assert one.for_you(compare=True).shared_model is None
+        one.shared_results.refresh()
         assert not [path for _, path, _ in wire.sent[asked:] if "/tasks/" in path], "all is here"
         results = [at for at, one in enumerate(wire.sent) if one[1].endswith("/result")]
         assert not any(wire.named[at] for at in results)
-    one.common.leave()
-    assert one.for_you().common is None
+    one.shared_model.leave()
+    assert one.for_you().shared_model is None
     for one, _, _ in devices:
         one.close()
 
@@ -386,20 +387,21 @@ def test_a_result_that_not_both_signed_is_not_kept(
         assert own.people == true.result.people
         for wire.forged in forgeries(true).values():
             with pytest.raises(Refusal):
-                one.finished.refresh()
-            assert one.finished.rounds == 0
-            one.common.tick(NOW, list)
-            assert "not trusted" in one.common.part["problem"]
-            one.common.join(TASK, one.common.part["leader_key"], one.common.part["helper_key"])
+                one.shared_results.refresh()
+            assert one.shared_results.rounds == 0
+            one.shared_model.tick(NOW, list)
+            assert "not trusted" in one.shared_model.part["problem"]
+            part = one.shared_model.part
+            one.shared_model.join(TASK, part["leader_key"], part["helper_key"])
         wire.forged = None
-        one.finished.refresh()
-        assert one.finished.people() == [0]
-        assert one.finished.model() is None  # there are more rounds to come
+        one.shared_results.refresh()
+        assert one.shared_results.people() == [0]
+        assert one.shared_results.model() is None  # there are more rounds to come
         kept = one.folder / "common" / "round-0"
         kept.write_bytes(forgeries(true)["another sum"])
-        one.finished._kept = None
-        assert one.finished.model() is None
-        assert "not signed" in one.finished.problem
+        one.shared_results._kept = None
+        assert one.shared_results.model() is None
+        assert "not signed" in one.shared_results.problem
 
 
 def test_one_round_only_or_none_at_all(servers: Any, films: Catalogue, tmp_path: Path) -> None:
@@ -407,17 +409,17 @@ def test_one_round_only_or_none_at_all(servers: Any, films: Catalogue, tmp_path:
     for rounds, reports in (("one", 1), ("none", 0)):
         made, wire = device(tmp_path / rounds, servers, films)
         with closing(made):
-            part = made.common.part
-            made.common.join(TASK, part["leader_key"], part["helper_key"], rounds=rounds)
+            part = made.shared_model.part
+            made.shared_model.join(TASK, part["leader_key"], part["helper_key"], rounds=rounds)
             for moment in (NOW, LATER, LATER + WINDOW):
-                made.common.tick(moment, lambda: HISTORY)
-            assert made.common.part["rounds"] == "none"
+                made.shared_model.tick(moment, lambda: HISTORY)
+            assert made.shared_model.part["rounds"] == "none"
             if rounds == "one":
                 operating.collect(leader.settings, TASK)
                 start(leader)
                 for moment in (LATER + WINDOW * 2, LATER + WINDOW * 3):
-                    made.common.tick(moment, lambda: HISTORY)
-                assert made.finished.rounds == 1
+                    made.shared_model.tick(moment, lambda: HISTORY)
+                assert made.shared_results.rounds == 1
             assert [method for method, _, _ in wire.sent].count("PUT") == reports
 
 
@@ -428,18 +430,18 @@ def test_a_round_that_costs_more_than_was_agreed_to_gets_no_report(
     agreed = leader.service.collective.leader.round(TASK, 0).parameters
     one, wire = device(tmp_path / "dear", servers, films)
     with closing(one):
-        part = one.common.part
-        one.common.join(TASK, part["leader_key"], part["helper_key"], mu=agreed.mu * 0.99)
-        one.common.tick(NOW, lambda: HISTORY)
-        assert "costs more" in one.common.part["problem"]
+        part = one.shared_model.part
+        one.shared_model.join(TASK, part["leader_key"], part["helper_key"], mu=agreed.mu * 0.99)
+        one.shared_model.tick(NOW, lambda: HISTORY)
+        assert "costs more" in one.shared_model.part["problem"]
     two, wire = device(tmp_path / "many", servers, films)
     with closing(two):
-        two.common.tick(NOW, lambda: HISTORY)
+        two.shared_model.tick(NOW, lambda: HISTORY)
         operating.collect(leader.settings, TASK)
         own, link = leader.service.collective.leader, servers[2]
         own.start(replace(agreed, round=1, share=Fraction(1)), own.round(TASK, 0).published, link)
-        two.common.tick(NOW + EVERY, lambda: HISTORY)
-        assert "more rounds" in two.common.part["problem"]
+        two.shared_model.tick(NOW + EVERY, lambda: HISTORY)
+        assert "more rounds" in two.shared_model.part["problem"]
         assert len(two.ledger.entries()) == 1
         assert not [method for method, _, _ in wire.sent if method == "PUT"]
 
@@ -450,35 +452,35 @@ def test_looking_at_a_training_names_nobody_and_trusts_nobody(
     leader, helper = servers[:2]
     one, wire = device(tmp_path / "one", servers, films)
     with closing(one):
-        one.common.leave()
+        one.shared_model.leave()
         key = helper.service.collective.key.hex()
-        offer = one.common.look(TASK, key)
+        offer = one.shared_model.look(TASK, key)
         assert offer.open
         assert offer.leader_key == leader.service.collective.key.hex()
-        assert one.common.part is None, "looking is not taking part"
-        one.common.join(TASK, offer.leader_key, key, mu=offer.parameters.mu)
-        one.common.tick(NOW, lambda: HISTORY)
-        (made,) = one.common.made()
+        assert one.shared_model.part is None, "looking is not taking part"
+        one.shared_model.join(TASK, offer.leader_key, key, mu=offer.parameters.mu)
+        one.shared_model.tick(NOW, lambda: HISTORY)
+        (made,) = one.shared_model.made()
         assert len(made.report) == offer.size
-        one.common.leave()
+        one.shared_model.leave()
         for wrong, says in (
             (verifying_key(new_signing_key()).hex(), "not signed"),
             (offer.leader_key, "same key"),
             ("12", "64 figures"),
         ):
             with pytest.raises(EpicrecError, match=says):
-                one.common.look(TASK, wrong)
+                one.shared_model.look(TASK, wrong)
         with pytest.raises(InputError, match="no round of a task"):
-            one.common.look("another", key)
+            one.shared_model.look("another", key)
         operating.collect(leader.settings, TASK)
-        assert not one.common.look(TASK, key).open
+        assert not one.shared_model.look(TASK, key).open
         assert not any(wire.named)
     certificate = (Path(helper.settings.data) / "tls" / "ca.pem").read_text()
     with (
         closing(Device(tmp_path / "two", films, server=helper.url, certificate=certificate)) as two,
         pytest.raises(InputError, match="leads no common model"),
     ):
-        two.common.look(TASK, key)
+        two.shared_model.look(TASK, key)
 
 
 def test_what_can_be_looked_at_is_what_both_servers_would_open(
@@ -487,8 +489,8 @@ def test_what_can_be_looked_at_is_what_both_servers_would_open(
     one, _ = device(tmp_path / "one", servers, films)
     with closing(one):
         for moment in (NOW, LATER):
-            one.common.tick(moment, lambda: HISTORY)
-        (made,) = one.common.made()
+            one.shared_model.tick(moment, lambda: HISTORY)
+        (made,) = one.shared_model.made()
     assert made.state == "sent"
     report = Report.from_encoded(made.report)
     opened_: dict[str, Any] = {}
@@ -508,13 +510,13 @@ def test_a_round_that_is_given_up_is_lost_on_both_sides(
     leader, helper, link = servers
     one, _ = device(tmp_path / "one", servers, films)
     with closing(one):
-        one.common.tick(NOW, lambda: HISTORY)
+        one.shared_model.tick(NOW, lambda: HISTORY)
         told = operating.abort(leader.settings, TASK)
         assert told["state"] == "aborted"
         for role, server in (("leader", leader), ("helper", helper)):
             assert getattr(server.service.collective, role).round(TASK, 0).state == "aborted"
-        one.common.tick(LATER, lambda: HISTORY)
-        (made,) = one.common.made()
+        one.shared_model.tick(LATER, lambda: HISTORY)
+        (made,) = one.shared_model.made()
         assert made.state == "over"
         assert len(one.ledger.entries()) == 1, "it might have arrived"
     assert operating.abort(leader.settings, TASK)["state"] == "aborted"

@@ -12,7 +12,7 @@ import pytest
 
 from client.conftest import showing
 from client.test_pages_browser import axe, chromium, enter, keep_picture, press, started  # noqa: F401  (fixtures)
-from epicrec.client.common import EVERY, WINDOW
+from epicrec.client.sending.shared_model import EVERY, WINDOW
 from epicrec.server import operating
 from server.conftest import two_running
 
@@ -76,23 +76,23 @@ def test_from_looking_to_leaving(
         page.get_by_label("training's name").fill(task)
         press(page, "Show me this training")
         look("offer")
-        assert device.common.part is None
+        assert device.shared_model.part is None
         page.get_by_role("radio", name="in every round").check()
         press(page, "Save this choice")
         assert urlsplit(page.url).path == "/common"
-        device.common.tick(NOW, device.history.items)
+        device.shared_model.tick(NOW, device.history.items)
         page.goto(f"{pages.url}/common")
         assert "prepared for" in page.inner_text("main")
         look("taking part")
         told: dict[str, Any] = {}
         moment = NOW
         while "model" not in told:
-            device.common.tick(moment + WINDOW, device.history.items)
+            device.shared_model.tick(moment + WINDOW, device.history.items)
             told = operating.collect(leader.settings, task)
             moment += WINDOW + EVERY
             if "model" not in told:
                 operating.start(leader.settings, task, epsilon=1.0, delta=1e-5, most=10)
-            device.common.tick(moment, device.history.items)
+            device.shared_model.tick(moment, device.history.items)
         page.goto(f"{pages.url}/common")
         assert "The common model is there" in page.inner_text("main")
         look("trained")
@@ -101,14 +101,15 @@ def test_from_looking_to_leaving(
         with page.expect_download() as download:
             page.get_by_role("link", name="All of it as a file").first.click()
         assert download.value.suggested_filename == "common-model-round-0.json"
-        device.store.set(common={**device.common.part, "problem": "the servers were not trusted"})
+        problem = {"problem": "the servers were not trusted"}
+        device.store.set(common=device.shared_model.part | problem)
         page.goto(f"{pages.url}/common")
         assert page.get_by_role("alert").inner_text() == "The servers were not trusted."
         look("problem")
         press(page, "Try again")
         assert page.get_by_role("alert").count() == 0
         press(page, "Leave the common model")
-        assert device.common.part is None
+        assert device.shared_model.part is None
         look("left")
     assert found == []
     context.close()

@@ -21,13 +21,13 @@ import httpx
 import numpy as np
 import pytest
 
-from epicrec.client.common import EVERY, WINDOW
 from epicrec.client.device import Device
-from epicrec.client.pages import common
-from epicrec.client.promises import PROMISES, said
-from epicrec.client.ranking import knows_taste
-from epicrec.client.remote import Remote
-from epicrec.client.web import Ask, State
+from epicrec.client.ranking.scores import knows_taste
+from epicrec.client.sending.remote import Remote
+from epicrec.client.sending.shared_model import EVERY, WINDOW
+from epicrec.client.web import shared_model_pages
+from epicrec.client.web.promises import PROMISES, said
+from epicrec.client.web.request import Ask, State
 from epicrec.collective.keys import fingerprint, new_signing_key, opener, verifying_key
 from epicrec.collective.refusals import Refusal
 from epicrec.collective.shares import Report, open_share
@@ -120,16 +120,16 @@ def told(tmp_path_factory: pytest.TempPathFactory, films: Catalogue) -> Iterator
 
         now = Story({"me": person("me", HISTORY), "empty": person("empty", [])}, servers)
         me = now.me
-        me.page("before", common.common)
+        me.page("before", shared_model_pages.overview)
         operating.start(leader.settings, TASK, epsilon=1.0, delta=1e-5, most=100)
-        me.page("looking", common.look, task=TASK, helper_key=f" {key.upper()}\n")
-        offer = now.kept["offer"] = me.device.common.look(TASK, key)
+        me.page("looking", shared_model_pages.look, task=TASK, helper_key=f" {key.upper()}\n")
+        offer = now.kept["offer"] = me.device.shared_model.look(TASK, key)
         agreed = {
             "task": TASK, "leader_key": offer.leader_key, "helper_key": key,
             "mu": str(offer.parameters.mu),
         }  # fmt: skip
-        me.page("joining", common.join, rounds="every", **agreed)
-        now.people["empty"].page("joining", common.join, rounds="every", **agreed)
+        me.page("joining", shared_model_pages.join, rounds="every", **agreed)
+        now.people["empty"].page("joining", shared_model_pages.join, rounds="every", **agreed)
         for name, rounds, changed in (
             ("one", "one", {}),
             ("none", "none", {}),
@@ -138,22 +138,22 @@ def told(tmp_path_factory: pytest.TempPathFactory, films: Catalogue) -> Iterator
             ("small mu", "every", {"mu": str(offer.parameters.mu / 2)}),
         ):
             now.people[name] = other = person(name, HISTORY)
-            other.page("joining", common.join, rounds=rounds, **(agreed | changed))
+            other.page("joining", shared_model_pages.join, rounds=rounds, **(agreed | changed))
         now.people["small limit"].device.set_limit(0.01)
         train(now)
         for name, other in now.people.items():
-            other.page("looking after", common.common)
+            other.page("looking after", shared_model_pages.overview)
             assert PROMISES["common together"] in other.shown["looking after"], name
-        me.page("file", common.numbers, number="0")
+        me.page("file", shared_model_pages.numbers, number="0")
         now.kept["spent"] = me.device.ledger.total()
-        me.page("leaving", common.leave)
+        me.page("leaving", shared_model_pages.leave)
         for days in range(3):
             me.step("after", tick, me, NOW + timedelta(days=90 + days))
         yield now
 
 
 def tick(person: Person, moment: datetime) -> None:
-    person.device.common.tick(moment, person.history)
+    person.device.shared_model.tick(moment, person.history)
 
 
 def train(now: Story) -> None:
@@ -166,12 +166,12 @@ def train(now: Story) -> None:
             operating.start(leader.settings, TASK, epsilon=1.0, delta=1e-5, most=100)
         for name, person in now.people.items():
             if not told and name == "me":
-                person.step("hearing", person.device.common.hear, moment)
-                now.kept["due"] = person.device.common.made()[0].due
+                person.step("hearing", person.device.shared_model.hear, moment)
+                now.kept["due"] = person.device.shared_model.made()[0].due
                 now.kept["reads before it was drawn"] = person.reads
             person.step("hearing", tick, person, moment)
             if not told and name == "me":
-                assert now.kept["due"] == person.device.common.made()[0].due
+                assert now.kept["due"] == person.device.shared_model.made()[0].due
                 now.kept["puts before the moment"] = len(person.puts())
             person.step("sending", tick, person, moment + WINDOW)
         if not told:
@@ -303,17 +303,17 @@ def leader_sees_who_and_helper_does_not(told: Story) -> bool:
 def odds_hold(_: Story) -> bool:
     normal = NormalDist()
     for mu in (0.01, 0.27, 0.5, 1.0, 3.0):
-        right, wrong = common._worlds(mu) or (0, 0)
+        right, wrong = shared_model_pages._worlds(mu) or (0, 0)
         if wrong and normal.cdf(normal.inv_cdf(wrong / 100) + mu) > right / 100:
             return False
-    return common._worlds(0.27) == (56, 44)
+    return shared_model_pages._worlds(0.27) == (56, 44)
 
 
 def costs_no_more(told: Story) -> bool:
     person = told.people["small mu"]
     spent = told.kept["spent"]["user"].epsilon
     mu = told.kept["offer"].parameters.mu
-    costs = common._costs(told.me.device, mu)
+    costs = shared_model_pages._costs(told.me.device, mu)
     return (
         not person.puts()
         and "costs more" in person.shown["looking after"]
@@ -341,19 +341,20 @@ def nameless_and_signed(told: Story) -> bool:
              "POST register": "nameless"}  # fmt: skip
     kept = me.device.folder / "common" / "round-0"
     before = kept.read_bytes()
-    assert me.device.finished.model() is not None
+    assert me.device.shared_results.model() is not None
     kept.write_bytes(before[:-2000] + bytes(2000))
-    me.device.finished._kept = None
-    refused = me.device.finished.model() is None
+    me.device.shared_results._kept = None
+    refused = me.device.shared_results.model() is None
     kept.write_bytes(before)
-    me.device.finished._kept = None
-    return dict(asked) == names and refused and me.device.finished.model() is not None
+    me.device.shared_results._kept = None
+    return dict(asked) == names and refused and me.device.shared_results.model() is not None
 
 
 def nothing_added(told: Story) -> bool:
     person = told.people["none"]
     asked = paths(person, "hearing", "sending", "fetching")
-    return asked == {("GET result", "nameless")} and person.device.finished.model() is not None
+    found = person.device.shared_results.model()
+    return asked == {("GET result", "nameless")} and found is not None
 
 
 def wrong_key_gets_nothing(told: Story) -> bool:
@@ -375,7 +376,7 @@ def left(told: Story) -> bool:
     device = told.me.device
     return (
         told.me.steps["after"] == told.me.steps["leaving"] == []
-        and device.finished.model() is None
+        and device.shared_results.model() is None
         and device.ledger.total() == told.kept["spent"]
     )
 
@@ -391,9 +392,9 @@ def ranked_where_people_are_enough(told: Story) -> bool:
     """Here they are too few; that rows follow the model of enough people is for
     `test_over_the_network_the_model_is_that_of_the_evaluation_to_the_last_bit`."""
     device = told.people["none"].device
-    found = device.finished.model()
+    found = device.shared_results.model()
     assert found is not None
-    return (device.shelf.rows().common is not None) is knows_taste(found.model)
+    return (device.shelf.rows().shared_model is not None) is knows_taste(found.model)
 
 
 CHECKS: dict[str, Callable[[Story], bool]] = {
@@ -478,11 +479,11 @@ def test_the_page_shows_both_keys_the_rounds_and_the_halves(told: Story) -> None
 def test_what_is_not_there_or_not_chosen_is_said(told: Story) -> None:
     me = told.people["none"]
     with pytest.raises(InputError, match="no report of this round"):
-        me.page("no file", common.numbers, number="7")
+        me.page("no file", shared_model_pages.numbers, number="7")
     with pytest.raises(InputError, match="choose one of them"):
-        me.page("wrong", common.join, rounds="always", mu="1")
+        me.page("wrong", shared_model_pages.join, rounds="always", mu="1")
     with pytest.raises(InputError, match="once more"):
-        me.page("wrong", common.join, rounds="every", mu="cheap")
-    answer = me.page("mistyped", common.look, task="another", helper_key="12")
+        me.page("wrong", shared_model_pages.join, rounds="every", mu="cheap")
+    answer = me.page("mistyped", shared_model_pages.look, task="another", helper_key="12")
     assert answer.status_code == 400
     assert "64 figures" in me.shown["mistyped"]

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epicrec.client import matching
-from epicrec.client.catalogues import read_catalogue
-from epicrec.client.matching import Matcher, Status
-from epicrec.client.sources import Evidence, Viewing, Visit
-from epicrec.client.sources.titles import MAX_TITLE, normalise, read_slug
+from epicrec.client.matching.catalogues import read_catalogue
+from epicrec.client.matching.matcher import Matcher, Status
+from epicrec.client.matching.titles import MAX_TITLE, normalise, read_slug
+from epicrec.client.viewing import Evidence, Viewing, Visit
 from epicrec.data import Catalogue
 from epicrec.progress import listening
 

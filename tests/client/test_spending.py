@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from client.conftest import Pages, Served
-from epicrec.client.choice import Choice
 from epicrec.client.device import Device
 from epicrec.client.main import bring
+from epicrec.client.sending.privacy_choice import Choice
 from epicrec.client.store import PLAIN, SEALED, LockedError
 from epicrec.client.vault import WrongPassphraseError
 from epicrec.data import Catalogue

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from epicrec.client.catalogues import read_catalogue
-from epicrec.client.work import work_ids, works_of
+from epicrec.client.matching.catalogues import read_catalogue
+from epicrec.client.matching.works import work_ids, works_of
 from epicrec.data import Catalogue
 from epicrec.data.catalogue import with_text_ids
 from epicrec.data.datasets import load_catalogue

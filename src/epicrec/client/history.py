@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from epicrec.client.sources import Evidence
 from epicrec.client.store import Store
+from epicrec.client.viewing import Evidence
 from epicrec.errors import InputError
 
 COUNTS_AT_FIRST = (Evidence.WATCHED, Evidence.RATED, Evidence.STREAMED)
