@@ -421,7 +421,7 @@ import os, sys, traceback
 from pathlib import Path
 from epicrec.client.sending.privacy_choice import Choice
 from epicrec.client.device import Device
-from epicrec.client.matching import Matcher
+from epicrec.client.matching.matcher import Matcher
 from epicrec.data.datasets import load_catalogue
 from killing import kill_at
 

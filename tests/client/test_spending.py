@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +18,6 @@ from epicrec.client.store import PLAIN, SEALED, LockedError
 from epicrec.client.vault import WrongPassphraseError
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
-from kept import contents
 
 PHRASE = "four words are better"
 
@@ -99,21 +97,6 @@ def test_an_old_copy_does_not_roll_back(tmp_path: Path, films: Catalogue, served
         assert total(device) == pytest.approx(2 * one), "the copy does not know the rest"
         device.draw()
         assert total(device) == pytest.approx(2 * one)
-
-
-def test_a_store_that_counted_by_ids_counts_on_and_adds_once(tmp_path: Path) -> None:
-    """What it counted stays counted; that nobody knows the list it stood in costs one draw."""
-    version = Path(contents.__file__).parent / "0.1.0"
-    folder = shutil.copytree(version / "client", tmp_path / "client")
-    with closing(Device(folder, contents.films_of(version))) as device:
-        counted = device.outlook().counted
-        assert counted > 0
-        device.choose(Choice(strength="balanced"))
-        spent, first, second = total(device), device.draw(), device.draw()
-        assert first.group is None
-        assert second.group == second.id
-        assert total(device) > spent
-        assert device.outlook().fresh == 0
 
 
 def test_a_damaged_ledger_is_not_brought(tmp_path: Path, films: Catalogue) -> None:

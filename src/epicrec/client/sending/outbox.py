@@ -22,7 +22,6 @@ import json
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import isinf
 
 from epicrec import wire
 from epicrec.client.history import now
@@ -177,11 +176,10 @@ class Releases:
         works = {work for item in counted for work in works_of(catalogue, item)}
         with self.store.changing() as db:
             db.execute(
-                "INSERT INTO releases VALUES (?, ?, 'drawn', ?, ?, ?, ?, ?, NULL, ?)",
+                "INSERT INTO releases VALUES (?, ?, 'drawn', ?, ?, ?, ?, NULL, ?)",
                 (
-                    identity, now(), batch, json.dumps(choice.to_dict()),
-                    release.to_json(), payload,
-                    None if isinf(release.guarantee.epsilon) else release.guarantee.epsilon, epoch,
+                    identity, now(), batch, json.dumps(choice.to_dict()), release.to_json(),
+                    payload, epoch,
                 ),
             )  # fmt: skip
             db.executemany(
