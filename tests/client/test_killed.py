@@ -17,10 +17,9 @@ import pytest
 
 import killing
 from client.conftest import PATIENCE, TRUSTED, Served, shown_payload
-from epicrec.client.device import Device
+from epicrec.client.device import UPLOADS, Device
 from epicrec.client.main import catalogue_of
 from epicrec.client.store import PLAIN
-from epicrec.client.web.forms import UPLOADS
 from epicrec.data import Catalogue
 from epicrec.server.store import releases
 

@@ -24,8 +24,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from client.conftest import ADMIN, PATIENCE, Served, serving
-from client.test_common_promises import CHECKS as OF_THE_COMMON_MODEL
 from client.test_extension import HEAT, ORIGIN, Paired
+from client.test_shared_model_promises import CHECKS as OF_THE_SHARED_MODEL
 from epicrec.client.device import Device
 from epicrec.client.sending.exposure import in_worlds
 from epicrec.client.sending.outbox import StoredRelease
@@ -41,8 +41,7 @@ from epicrec.perturb import D2P, Release, perturber_class
 from epicrec.perturb.levels import ALL, NO
 from epicrec.perturb.received import Sent, Told
 
-TEMPLATES = Path(promises.__file__).parent / "templates"
-PAGES = TEMPLATES.parent / "pages"
+WEB = Path(promises.__file__).parent
 ABOUT_SENDING = re.compile(
     r"\b(sent|sends?|sending|told|tells?|knows?|known|learn\w*|leaves?|holds?|nobody|anywhere|"
     r"asks?|asked)\b"
@@ -621,7 +620,7 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
 
 
 def test_there_is_a_check_for_every_sentence() -> None:
-    assert set(CHECKS) | set(OF_THE_COMMON_MODEL) == set(PROMISES.values())
+    assert set(CHECKS) | set(OF_THE_SHARED_MODEL) == set(PROMISES.values())
 
 
 @pytest.mark.parametrize("sentence", CHECKS)
@@ -631,7 +630,7 @@ def test_what_the_pages_say_is_what_happened(told: Round, sentence: str) -> None
 
 def test_the_sentences_stand_on_the_pages(told: Round) -> None:
     """Every sentence has its place, and a page shows it with its key."""
-    files = [*TEMPLATES.glob("*.html"), *PAGES.glob("*.py")]
+    files = [*WEB.glob("templates/*.html"), *WEB.glob("*_pages.py")]
     calls = "".join(_calls(path.read_text("utf-8")) for path in files)
     assert [key for key in PROMISES if f'"{key}"' not in calls] == []
     assert f'data-promise="footer">{PROMISES["footer"]}' in told.shown["looking"]
@@ -672,7 +671,7 @@ NOT_PROMISES = (
 def test_no_other_sentence_speaks_of_what_is_sent_or_known() -> None:
     """What stands in a template and not in the table is about something else."""
     found = set()
-    for path in TEMPLATES.glob("*.html"):
+    for path in WEB.glob("templates/*.html"):
         text = re.sub(r"{%.*?%}|{{.*?}}|{#.*?#}", " ", path.read_text("utf-8"), flags=re.DOTALL)
         text = re.sub(r"</?(?:strong|i|code|span|a|label|button|b)\b[^>]*>", "", text)
         for piece in re.split(r"<[^>]*>|(?<=[.:;?])\s", text):

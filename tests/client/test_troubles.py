@@ -32,7 +32,7 @@ from epicrec.client.device import Device
 from epicrec.client.history import History
 from epicrec.client.sending.remote import Remote, RemoteError, checked_url
 from epicrec.client.sending.schedule import next_moment, next_try, run_due, set_schedule
-from epicrec.client.sending.shared_model import SharedModelPart
+from epicrec.client.sending.shared_model_reports import SharedModelReports
 from epicrec.client.web import app, jobs
 from epicrec.client.web.app import Clock
 from epicrec.client.web.jobs import Job
@@ -265,7 +265,7 @@ def test_the_clock_goes_on_whatever_happens(alone: Pages, monkeypatch: pytest.Mo
 
     with monkeypatch.context() as patch:
         patch.setattr(app, "run_due", fail)
-        patch.setattr(SharedModelPart, "tick", lambda *_: due.append(1))
+        patch.setattr(SharedModelReports, "tick", lambda *_: due.append(1))
         clock.look()
     assert due == [1], "one failure does not keep the other from its turn"
     assert "disk is full" in alone.http.get("/").text

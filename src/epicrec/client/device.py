@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -20,17 +21,18 @@ from epicrec.client.sending.accounts import Account, Accounts, Dial
 from epicrec.client.sending.outbox import CountedFilms, Outlook, Releases, StoredRelease
 from epicrec.client.sending.privacy_choice import Choice
 from epicrec.client.sending.remote import Remote
-from epicrec.client.sending.shared_model import SharedModelPart
-from epicrec.client.sending.shared_results import SharedResults
+from epicrec.client.sending.shared_model_reports import SharedModelReports
+from epicrec.client.sending.shared_model_results import SharedModelResults
 from epicrec.client.store import Store
 from epicrec.client.vault import write_private
-from epicrec.client.web.forms import forget_uploads
 from epicrec.data import EMBEDDED, Catalogue
 from epicrec.data.datasets import load_catalogue
 from epicrec.data.usual import among
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Ledger
 
+UPLOADS = "uploads"
+"""The folder for files that a page received, until they are read."""
 LIMIT, LIMIT_DELTA = 4.0, 1e-5
 """The ledger's limit until the person sets another, and the δ at which rounds of a shared model are
 added up; releases have none."""
@@ -55,13 +57,14 @@ class Device:
     ) -> None:
         self.folder = folder
         self.store = store = Store(folder, passphrase)
+        self.uploads = folder / UPLOADS
+        shutil.rmtree(self.uploads, ignore_errors=True)  # left by a program that was killed
         self.history, self.imports = History(store), Imports(store)
         self.accounts, self._counted = Accounts(store, dial), CountedFilms(store)
         self.published = Published(store, folder, self.accounts, self._takes_part)
-        self.shared_results = SharedResults(store, folder, self.accounts)
+        self.shared_results = SharedModelResults(store, folder, self.accounts)
         self._know(catalogue)
         self._drawing, self._adding = threading.Lock(), threading.Lock()
-        forget_uploads(folder)
         try:
             if server:
                 self.use_server(server, certificate)
@@ -141,9 +144,9 @@ class Device:
         return Ledger(self.folder / "ledger.jsonl", limit_epsilon=limit, limit_delta=LIMIT_DELTA)
 
     @property
-    def shared_model(self) -> SharedModelPart:
+    def shared_model(self) -> SharedModelReports:
         """This device's part in a shared model."""
-        return SharedModelPart(self.store, self.ledger, self.accounts, self.shared_results)
+        return SharedModelReports(self.store, self.ledger, self.accounts, self.shared_results)
 
     @property
     def releases(self) -> Releases:

@@ -1,4 +1,4 @@
-"""Records: what a source tells of a person's history, before any film is recognised in it."""
+"""Viewing: what a source says of a person's history, before any film is recognised in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FILM, SERIES = "film", "series"
 
 
 class Evidence(StrEnum):
-    """How a film came into the history, strongest first; the person chooses which ones count."""
+    """How we know of a film in the history, strongest first; the person chooses what counts."""
 
     WATCHED = "watched"
     RATED = "rated"

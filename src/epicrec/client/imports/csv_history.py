@@ -1,4 +1,4 @@
-"""Own: our CSV of a history, written for people and spreadsheets and read back unchanged; and any
+"""CSV history: our own CSV, written for people and spreadsheets and read back unchanged, and any
 other list of films with a column of titles."""
 
 from __future__ import annotations

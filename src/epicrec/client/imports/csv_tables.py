@@ -1,4 +1,4 @@
-"""Tables: a CSV file's header and rows, and the dates and numbers in them."""
+"""CSV tables: a file's header and rows, and the dates and numbers in them."""
 
 from __future__ import annotations
 

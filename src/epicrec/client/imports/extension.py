@@ -1,7 +1,7 @@
-"""Extension: the person's browsers that tell what was watched in them, each paired by a code.
+"""Extension: browsers that report what was watched in them, each paired by a code.
 
-A browser that gave the code gets a token and a public key. What it tells is sealed to that key, the
-token inside, and every entry has a name of its own, so that one that comes twice counts once.
+A browser that gave the code gets a token and a public key. Its messages are sealed to that key, the
+token inside. Every entry has a name of its own, so one that arrives twice counts once.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any
 
 from epicrec.client.history import now
+from epicrec.client.imports.csv_tables import instant
 from epicrec.client.imports.reading import Reading
 from epicrec.client.imports.review import Imports
 from epicrec.client.imports.sealed_messages import SealedKey
@@ -147,7 +148,7 @@ class Extension:
     # ---- what is told ---------------------------------------------------------------------
 
     def receive(self, identity: str, sealed: str, origin: str) -> str | None:
-        """Take a message in, and answer which entries are here now; None for whoever is not paired.
+        """Take a message in and answer which entries are here; None if the sender is not paired.
 
         All of it is on the disk before the answer is given.
         """
@@ -258,18 +259,10 @@ def _viewing(entry: Mapping[str, Any]) -> Viewing | None:
         year=year if isinstance(year, int) and 1870 < year < 2100 else None,
         imdb_id=imdb if re.fullmatch(r"tt\d{7,10}", imdb) else None,
         tmdb_id=tmdb if re.fullmatch(r"\d{1,10}", tmdb) else None,
-        watched_at=_moment(entry.get("when")),
+        watched_at=instant(_text(entry.get("when"))),
         film=kind == FILM,
         series="" if kind == FILM else title[:300],
     )  # fmt: skip
-
-
-def _moment(value: Any) -> datetime | None:
-    try:
-        said = datetime.fromisoformat(_text(value))
-    except ValueError:
-        return None
-    return (said if said.tzinfo else said.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def _day(value: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""Reading: browsers and files into drafts of the history, and a made-up history to try things."""
+"""Reading: browsers and files become drafts for review; a made-up history to try things."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_UNREAD = 200  # lines that are listed
 
 
 class Reading:
-    """What comes into a history, its films found in a catalogue."""
+    """Reads what comes into a history and finds its films in a catalogue."""
 
     def __init__(self, history: History, imports: Imports, catalogue: Catalogue) -> None:
         self._history, self._imports, self._catalogue = history, imports, catalogue

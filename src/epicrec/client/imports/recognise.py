@@ -1,4 +1,4 @@
-"""Imports: a file that a person brought, recognised by what is in it."""
+"""Recognise: which service a file comes from, told by what is in it, and its viewings."""
 
 from __future__ import annotations
 

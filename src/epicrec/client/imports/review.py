@@ -1,4 +1,4 @@
-"""Imports: what was recognised in browsers and files, waits for review, and becomes history."""
+"""Review: what was recognised in browsers and files waits here until it becomes history."""
 
 from __future__ import annotations
 
@@ -132,13 +132,13 @@ class Imports:
             row = db.execute("SELECT until FROM scans WHERE source = ?", (source,)).fetchone()
         return None if row is None else datetime.fromisoformat(row[0])
 
-    def drafts(self, batch: int, *, most: int = 10**6) -> list[Draft]:
+    def drafts(self, batch: int) -> list[Draft]:
         with self.store.reading() as db:
             rows = db.execute(
                 """SELECT d.*, EXISTS (SELECT 1 FROM viewings v WHERE v.item_id = d.item_id
                     AND v.source = d.source AND v.evidence = d.evidence) AS known
-                FROM drafts d WHERE batch = ? ORDER BY status, row LIMIT ?""",
-                (batch, most),
+                FROM drafts d WHERE batch = ? ORDER BY status, row""",
+                (batch,),
             ).fetchall()
         return [
             Draft(row["row"], row["status"], row["item_id"], tuple(json.loads(row["candidates"])),

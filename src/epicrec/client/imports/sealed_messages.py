@@ -1,9 +1,9 @@
-"""Sealing: messages that only this client can open, and answers that only it can give.
+"""Sealed messages of the extension: only this client can open them, and only it can answer.
 
 ECDH on P-256 with a key of the sender's for each message, HKDF-SHA256, AES-256-GCM: what the
 WebCrypto of every browser has. A message is the sender's public point (65 bytes), a nonce (12) and
 the ciphertext; the answer is a nonce and a ciphertext under a second key of the same agreement, so
-whoever cannot open the message cannot answer it. `extension/seal.js` is the other side.
+only a client that can open the message can answer it. `extension/seal.js` is the other side.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Catalogues: lists of films that people have, from MovieLens, IMDb or TMDB, as our catalogue.
+"""Catalogues: lists of films from MovieLens, IMDb or TMDB, read as our catalogue and merged.
 
 Whatever the source, titles come out as they are spoken ("The Matrix", not "Matrix, The (1999)"),
 other titles in `alternatives`, and the numbers that name a film elsewhere in `imdb_id`, `tmdb_id`.
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from epicrec.client.imports.archives import is_zip, unpack
-from epicrec.client.matching.titles import Reading, normalise, read_title
+from epicrec.client.matching.titles import ParsedTitle, normalise, read_title
 from epicrec.client.matching.works import column, works_of
 from epicrec.client.viewing import FILM
 from epicrec.data.catalogue import Catalogue
@@ -205,7 +205,7 @@ def _numbers_elsewhere(table: pa.Table, links: Links) -> tuple[list[Any], list[A
     )
 
 
-def _years(table: pa.Table, readings: list[Reading]) -> list[int]:
+def _years(table: pa.Table, readings: list[ParsedTitle]) -> list[int]:
     """From its column, else from the title, else from the day it came out; 0 for unknown."""
     years, dates = _values(table, "year"), _values(table, "release_date")
     return [
@@ -214,7 +214,7 @@ def _years(table: pa.Table, readings: list[Reading]) -> list[int]:
     ]
 
 
-def _alternatives(table: pa.Table, readings: list[Reading]) -> list[str]:
+def _alternatives(table: pa.Table, readings: list[ParsedTitle]) -> list[str]:
     """'|' between a film's other titles: those in brackets behind the title, and the original."""
     return [
         "|".join(dict.fromkeys(n for n in (*r.alternatives, o) if n and n != r.title))

@@ -1,6 +1,7 @@
-"""Pages: what an address and its title say of a film, on the sites that people watch and look up.
+"""Film sites: what the address and title of a page say of a film, on sites where people watch films
+or look them up.
 
-Each site is one line of a table: where its films live, what is no film there, how it writes titles.
+Each site is one entry of a table: the addresses of its films, and how it writes titles.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from urllib.parse import unquote
 from epicrec.client.matching.titles import (
     MAX_TITLE,
     Kind,
-    Reading,
+    ParsedTitle,
     normalise,
     read_slug,
     read_title,
@@ -28,7 +29,7 @@ class Clue:
     film: bool
     sure: bool = True
     """False where a series, a book or a place may have the same address form and title."""
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[ParsedTitle, ...] = ()
     imdb_id: str | None = None
     tmdb_id: str | None = None
     evidence: Evidence = Evidence.LOOKED_UP
@@ -190,7 +191,7 @@ def read_page(visit: Visit) -> Clue | None:
     parts = address.groupdict()
     played = bool(site.player and site.player.search(path))
     readings = _readings(site, visit.title, unquote(parts.get("slug") or ""))
-    said = readings[0] if readings else Reading("")
+    said = readings[0] if readings else ParsedTitle("")
     if said.kind is Kind.NOT_A_FILM:
         return Clue(site.name, film=False)
     sure = said.kind is Kind.FILM or said.year is not None
@@ -199,7 +200,7 @@ def read_page(visit: Visit) -> Clue | None:
         described = _DESCRIBED_FILM.search(visit.description[:MAX_TITLE])
         if described and not sure:
             sure, year = True, int(described.group(1))
-            readings = (Reading(said.title, year, Kind.FILM, said.alternatives),)
+            readings = (ParsedTitle(said.title, year, Kind.FILM, said.alternatives),)
     elif not sure:
         # a series has the same address; that two words are also a film's whole title is rare
         sure = not site.mixed or bool(parts.get("slug")) or " " in normalise(said.title)
@@ -224,7 +225,7 @@ def _site_of(host: str) -> _Site | None:
     return _AMAZON if _AMAZON_HOST.search(host) else None
 
 
-def _readings(site: _Site, title: str, slug: str) -> tuple[Reading, ...]:
+def _readings(site: _Site, title: str, slug: str) -> tuple[ParsedTitle, ...]:
     """From the title; the address adds the year the title lacks, or stands in for no title."""
     from_slug = read_slug(slug)
     text = _RATING_STARS.sub("", " ".join(_INVISIBLE.sub("", title[:MAX_TITLE]).split()))
@@ -236,6 +237,6 @@ def _readings(site: _Site, title: str, slug: str) -> tuple[Reading, ...]:
             said = read_title(found.group(1).strip(' "“”'))
             dated = next((r for r in from_slug if r.year), None)
             if said.year is None and dated and normalise(dated.title) == normalise(said.title):
-                said = Reading(said.title, dated.year, said.kind, said.alternatives)
+                said = ParsedTitle(said.title, dated.year, said.kind, said.alternatives)
             return (said,)
     return from_slug

@@ -1,4 +1,4 @@
-"""Matching: which film of the catalogue a visited page or an imported line is about.
+"""Matcher: which film of the catalogue a visited page or an imported line is about.
 
 In tiers, most certain first: a number in the address or the file; the whole title on a site of
 films, with a year at most one off; then only suggestions for the person to review. A title that
@@ -21,7 +21,7 @@ from epicrec.client.matching.other_titles import ALTERNATIVES, SHARED_TITLES
 from epicrec.client.matching.titles import (
     MAX_TITLE,
     Kind,
-    Reading,
+    ParsedTitle,
     compact,
     heads,
     normalise,
@@ -69,7 +69,7 @@ class Match:
 class _Named:
     """Numbers and readings, whether from a page or from a file."""
 
-    readings: tuple[Reading, ...]
+    readings: tuple[ParsedTitle, ...]
     evidence: Evidence
     sure: bool
     where: str
@@ -213,7 +213,7 @@ class Matcher:
         if said.kind is Kind.NOT_A_FILM and viewing.year is None and not viewing.series:
             return _another(viewing, "named as something else")
         year = viewing.year or said.year
-        reading = Reading(said.title, year, said.kind, (*said.alternatives, viewing.title))
+        reading = ParsedTitle(said.title, year, said.kind, (*said.alternatives, viewing.title))
         # a list of films and episodes names a series in front of an episode only
         sorted_out = viewing.series or viewing.maybe_episode or viewing.film
         found = self._cached(_Named(
@@ -233,7 +233,7 @@ class Matcher:
         season's name it may be a film's subtitle, so no film may have that title."""
         parts = viewing.title[:MAX_TITLE].split(":")
         for end in range(len(parts) - 1, 0, -1):
-            head = Reading(":".join(parts[:end]).strip())
+            head = ParsedTitle(":".join(parts[:end]).strip())
             named = _Named((head,), viewing.evidence, True, viewing.source, series=True)
             exact = self._exact(named, head)
             if exact and not in_season and self._exact(replace(named, series=False), head):
@@ -256,7 +256,7 @@ class Matcher:
     def _decide(self, named: _Named) -> Match:
         """Number, whole title, then what only resembles it."""
         by_number = self._by_imdb.get(named.imdb_id or "", self._by_tmdb.get(named.tmdb_id or ""))
-        first = named.readings[0] if named.readings else Reading("")
+        first = named.readings[0] if named.readings else ParsedTitle("")
         what = "series" if named.series else "film"
         key = f"{normalise(first.title)}|{first.year or ''}"
         blank = Match(
@@ -285,7 +285,7 @@ class Matcher:
                 return self._ask(blank, Status.SUGGESTED, near, "the title is nearly the same")
         return blank
 
-    def _exact(self, named: _Named, reading: Reading) -> list[int]:
+    def _exact(self, named: _Named, reading: ParsedTitle) -> list[int]:
         """Films of exactly this title and of this year, the same year before one next to it."""
         items: dict[int, None] = {}
         for name in reading.names:
@@ -297,7 +297,7 @@ class Matcher:
             )  # "WallE (2008)": the year makes up for the spelling
         return self._fitting(items, named, reading)
 
-    def _near(self, named: _Named, reading: Reading) -> list[int]:
+    def _near(self, named: _Named, reading: ParsedTitle) -> list[int]:
         normal = normalise(reading.title)
         items = dict.fromkeys(self._by_compact.get(compact(normal), ()))
         if reading.year:
@@ -318,7 +318,7 @@ class Matcher:
         ranked = process.extract(normal, close, scorer=fuzz.ratio, score_cutoff=_FUZZY, limit=5)
         return [title for title, _, _ in ranked]
 
-    def _fitting(self, items: Iterable[int], named: _Named, reading: Reading) -> list[int]:
+    def _fitting(self, items: Iterable[int], named: _Named, reading: ParsedTitle) -> list[int]:
         """Those whose year and numbers do not contradict."""
         fitting = [
             i

@@ -1,4 +1,4 @@
-"""Alternatives: other titles under which well-known films are listed, by title and year."""
+"""Other titles: names under which well-known films are listed, by title and year."""
 
 ALTERNATIVES: dict[tuple[str, int], tuple[str, ...]] = {
     ("Star Wars", 1977): (

@@ -1,4 +1,4 @@
-"""Titles: the many ways one film's title is written, brought to one."""
+"""Titles: the many ways in which one title is written, parsed and normalised."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import Enum
 from functools import lru_cache
 
 MAX_TITLE = 300
-"""Letters that are looked at: the longest film title has some 200, and a hostile page more."""
+"""Letters that are read: the longest film title has some 200, and a hostile page more."""
 
 _ARTICLES = (
     "the|a|an|le|la|les|l'|un|une|il|lo|gli|el|los|las|der|die|das|ein|eine|den|det|en|o|os|as"
@@ -82,8 +82,8 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A title as somebody wrote it, taken apart."""
+class ParsedTitle:
+    """A title as somebody wrote it, in its parts."""
 
     title: str
     year: int | None = None
@@ -107,7 +107,7 @@ _YEARS = re.compile(rf"\b{_YEAR}\b")
 _SPAN = re.compile(rf"\b{_YEAR}\s*[–—-]\s*({_YEAR})?\s*$")
 
 
-def read_title(text: str) -> Reading:
+def read_title(text: str) -> ParsedTitle:
     """Take apart a title with its brackets: a year, a kind, other titles.
 
     >>> read_title("City of Lost Children, The (Cité des enfants perdus, La) (1995)").names
@@ -131,7 +131,7 @@ def read_title(text: str) -> Reading:
         elif inside:
             others.append(uninvert(re.sub(r"^a\.?k\.?a\.? ", "", inside, flags=re.IGNORECASE)))
         rest = found.group(1).strip()
-    return Reading(uninvert(rest), year, kind, tuple(reversed(others)))
+    return ParsedTitle(uninvert(rest), year, kind, tuple(reversed(others)))
 
 
 def heads(title: str) -> Iterator[str]:
@@ -142,14 +142,14 @@ def heads(title: str) -> Iterator[str]:
             yield head.strip()
 
 
-def read_slug(slug: str) -> tuple[Reading, ...]:
+def read_slug(slug: str) -> tuple[ParsedTitle, ...]:
     """What the words of an address may mean: `dune-2021` is Dune of 2021, `blade-runner-2049` not.
 
     >>> [(r.title, r.year) for r in read_slug("dune-2021")]
     [('dune', 2021), ('dune 2021', None)]
     """
     words = [word for word in re.split(r"[-_+]+|%20", slug) if word]
-    whole = Reading(" ".join(words))
+    whole = ParsedTitle(" ".join(words))
     if len(words) > 1 and re.fullmatch(_YEAR, words[-1]):
-        return Reading(" ".join(words[:-1]), int(words[-1])), whole
+        return ParsedTitle(" ".join(words[:-1]), int(words[-1])), whole
     return (whole,) if words else ()

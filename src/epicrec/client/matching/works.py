@@ -1,7 +1,7 @@
-"""Work: which film, series or game an entry of a catalogue is, whatever list it stands in.
+"""Works: which film or series an entry of a catalogue is, whatever list it is in.
 
-Lists number the same film differently, and none of the numbers is in all of them. So a work has
-several names, and two entries are the same work where they share one.
+Lists number the same film differently, and no number is in all of them. So a work has several
+names, and two entries are the same work if they share one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def work_ids(
 ) -> frozenset[str]:
     """The names of a work: its numbers at IMDb and TMDB, and each title with its year and kind.
 
-    Lists disagree about the year by one, so the years beside it are names too: of works that share
-    only such a name one is taken for the other, which withholds a film and never counts one twice.
+    Lists disagree about the year by one, so the next year is in a name too. Two works that share
+    only such a name are taken for one, which withholds a film and never counts one twice.
 
     >>> heat = work_ids("Heat", 1995)
     >>> bool(heat & work_ids("HEAT", 1996, imdb_id="tt0113277")), heat & work_ids("Heat", 1986)

@@ -1,4 +1,4 @@
-"""For you: what is shown to one person, ranked here by the true history; kept until it changes."""
+"""For you: the rows shown to one person, ranked here by the true history, kept until it changes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ from epicrec.client.ranking.scores import (
     well_liked,
 )
 from epicrec.client.sending.accounts import Accounts
-from epicrec.client.sending.shared_results import SharedModel, SharedResults
+from epicrec.client.sending.shared_model_results import SharedModel, SharedModelResults
 from epicrec.client.store import Store
 from epicrec.data import Catalogue
 from epicrec.models import Recommender
+
+_IN_A_ROW = 12  # films
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Shelf:
 
     def __init__(
         self, store: Store, catalogue: Catalogue, history: History, accounts: Accounts,
-        published: Published, shared_results: SharedResults,
+        published: Published, shared_results: SharedModelResults,
     ) -> None:  # fmt: skip
         self._store, self._catalogue, self._history = store, catalogue, history
         self._accounts, self._published, self._shared_results = accounts, published, shared_results
@@ -105,7 +107,7 @@ class Shelf:
     def see_later(self, item_id: str, later: bool = True) -> None:
         self._list("watchlist", item_id, listed=later)
 
-    def rows(self, *, compare: bool = False, n: int = 12) -> ForYou:
+    def rows(self, *, compare: bool = False, n: int = _IN_A_ROW) -> ForYou:
         """Rows ranked here by the true history; with `compare`, those without the item model."""
         found = self._ranked(compare)
         if n not in found.rows:
@@ -119,11 +121,11 @@ class Shelf:
             found.rows[n], found.model is not None, found.info, problem, found.shared_model
         )
 
-    def first(self, *, compare: bool = False, n: int = 12) -> list[str]:
+    def first(self, *, compare: bool = False) -> list[str]:
         """The films of the first row."""
         found, unwanted = self._ranked(compare), positions(self._catalogue, self.unwanted())
         hidden = np.concatenate([found.heard.watched, unwanted])
-        return [str(self._catalogue.item_ids[k]) for k in best(found.scores, hidden, n)]
+        return [str(self._catalogue.item_ids[k]) for k in best(found.scores, hidden, _IN_A_ROW)]
 
     @property
     def has_model(self) -> bool:
@@ -143,7 +145,7 @@ class Shelf:
         told = reasons(self._catalogue, liked[liked != at], at, found.model)
         return told[int(at[0])]
 
-    def similar(self, item_id: str, n: int = 12) -> list[str]:
+    def similar(self, item_id: str, n: int = _IN_A_ROW) -> list[str]:
         """The films that this one speaks for most, whoever watched it."""
         found = self._ranked(False)
         at = positions(self._catalogue, [item_id])

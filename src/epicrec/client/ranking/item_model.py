@@ -1,4 +1,4 @@
-"""Published: what the server has for everybody, fetched now and then and kept on the device.
+"""Item model: what the server publishes for everybody, fetched now and then and kept here.
 
 The item model goes into a file and outlives the program; the server's list is only in memory.
 """

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from epicrec.arrays import Floats, Integers
+from epicrec.arrays import Bools, Floats, Integers
 from epicrec.client.ranking.scores import Card, Row, best, parts_in_score, popularity_of, reasons
 from epicrec.data import Catalogue
 from epicrec.models import Recommender
@@ -65,7 +64,7 @@ class Rows:
         self._rows.append((title, category, films))
         self._left = self._left[~self._among(films)[self._left]]
 
-    def _among(self, films: Integers) -> npt.NDArray[np.bool_]:
+    def _among(self, films: Integers) -> Bools:
         among = np.zeros(len(self.catalogue), np.bool_)
         among[films] = True
         return among

@@ -1,8 +1,8 @@
-"""Ranking: rows of films, made on the device from what the person really watched.
+"""Scores: how well each film suits a person, computed on the device from the true history.
 
 With a published item model the scores are the model's, for the true history, which goes nowhere.
 Without one the server's list knows only the release, so it is a hint beside public popularity and
-the categories the person really likes. A film that was rated low speaks for no other.
+the categories the person really likes. A film that was rated low contributes to no other's score.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from epicrec.arrays import Floats, Integers
+from epicrec.arrays import Array, Floats, Integers
 from epicrec.data import Catalogue, find
 from epicrec.models import Recommender
 
@@ -124,12 +123,11 @@ def popularity_of(catalogue: Catalogue) -> Floats:
     return np.asarray(positive / positive.sum(), np.float64)
 
 
-def best(scores: Floats, hidden: Integers, n: int, among: Integers | None = None) -> Integers:
+def best(scores: Floats, hidden: Integers, n: int) -> Integers:
     """The positions of the n best films that are not hidden."""
     shown = scores.copy()
     shown[hidden[hidden >= 0]] = -np.inf
-    candidates = np.arange(len(scores)) if among is None else among
-    candidates = candidates[np.isfinite(shown[candidates])]
+    candidates = np.flatnonzero(np.isfinite(shown))
     order = np.lexsort((candidates, -shown[candidates]))
     return np.asarray(candidates[order[:n]], np.int64)
 
@@ -173,7 +171,7 @@ def parts_in_score(
     return np.asarray(common / np.maximum(union, 1.0), np.float64)
 
 
-def _own_ids(model: Recommender, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _own_ids(model: Recommender, ids: Array) -> Array:
     """Ids as text in the type the model knows; -1 stands for what is no number to a model that
     numbers its items."""
     if model.item_ids_.dtype.kind in "US":

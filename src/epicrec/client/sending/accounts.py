@@ -1,4 +1,4 @@
-"""Accounts: which server is asked, what is trusted there, and as whom this device is known."""
+"""Accounts: which server is used, the certificate trusted there, and this device's id there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learned: what the server can learn about a title or a category from all that was sent."""
+"""Exposure: what the server can learn about a title or a category from everything that was sent."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from math import exp, inf, log
 
 import numpy as np
 
+from epicrec.arrays import Floats
 from epicrec.client.ranking.scores import popularity_of
 from epicrec.client.sending.outbox import StoredRelease
 from epicrec.data import Catalogue
@@ -116,7 +117,7 @@ def category_views(
     return views
 
 
-def _usual(catalogue: Catalogue) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _usual(catalogue: Catalogue) -> Floats:
     """How likely it is that somebody of whom nothing is known watched each film."""
     size = Prior.from_catalogue(catalogue).size
     return np.minimum(0.95, popularity_of(catalogue) * size)

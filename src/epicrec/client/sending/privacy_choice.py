@@ -1,4 +1,4 @@
-"""Choice: how private the person wants to be, in the words of the page, and what that means."""
+"""Privacy choice: how private the person wants to be, in the words of the page, and its meaning."""
 
 from __future__ import annotations
 

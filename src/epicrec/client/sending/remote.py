@@ -1,4 +1,4 @@
-"""Remote: all that is ever said to the server, and to nobody else.
+"""Remote: every request to the server; nobody else is asked anything.
 
 No request names a category or a title the person did not release: lists come whole and are cut into
 rows on the device, so that what is asked for is the same for everybody.

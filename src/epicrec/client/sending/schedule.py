@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import secrets
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from epicrec.client.device import Device
 from epicrec.client.sending.remote import RemoteError
 from epicrec.errors import EpicrecError, InputError
+
+if TYPE_CHECKING:
+    from epicrec.client.device import Device
 
 EVERY = {"never": None, "weekly": timedelta(days=7), "monthly": timedelta(days=30)}
 USUAL = "weekly"

@@ -1,5 +1,5 @@
-"""Pages of the browser extension: which browsers are paired, which sites they look at; and the
-door at which they tell what was watched."""
+"""Pages of the browser extension: the paired browsers and their sites; and the two addresses to
+which the extension itself speaks."""
 
 from __future__ import annotations
 

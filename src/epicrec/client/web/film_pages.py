@@ -59,7 +59,7 @@ def refresh(ask: Ask) -> Response:
 
 def film(ask: Ask) -> Response:
     device, item = ask.device, ask.path["item_id"]
-    known(device, item)
+    check_known(device, item)
     entry = next(iter(device.history.films([item])), None)
     shown = about(device, item)
     return ask.page(
@@ -87,7 +87,7 @@ def mark(ask: Ask) -> Response:
     """What the person says about a film: seen, good or not, stars, for later, not interested."""
     device, item, act = ask.device, ask.field("item_id"), ask.field("act")
     if act not in ("not-later", "again"):  # what a list had that is gone can be taken back
-        known(device, item)
+        check_known(device, item)
     shelf, history = device.shelf, device.history
     if act in THUMBS or act == "stars":
         stars = THUMBS[act] if act in THUMBS else _stars(ask.field("stars"))
@@ -219,7 +219,7 @@ def about(device: Device, item_id: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def known(device: Device, item_id: str) -> None:
+def check_known(device: Device, item_id: str) -> None:
     if int(device.catalogue.positions([item_id])[0]) < 0:
         raise InputError("the catalogue has no such film; search for it")
 

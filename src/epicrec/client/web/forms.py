@@ -1,8 +1,7 @@
 """Forms: the fields and files that a browser sends.
 
 A small form is read in memory. The files of a large one go onto the disk as they come, since they
-may be larger than memory: into a folder of their own in the device's, until they are read. What a
-program that was killed left there goes at the next start.
+may be larger than memory.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from urllib.parse import parse_qs
 
 from epicrec.errors import InputError
 
-UPLOADS = "uploads"
 MOST = 2**30
 """Bytes of a form with files that go onto the disk."""
 _MOST_HEAD = 2**14
@@ -101,11 +99,11 @@ class Unpacking:
 
 
 async def received(pieces: AsyncIterable[bytes], kind: str, folder: Path) -> Path:
-    """The files of a form in a new folder below the device's; whoever gets it deletes it."""
+    """The files of a form in a new folder below this one; the caller deletes it."""
     boundary = boundary_of(kind)
     if boundary is None:
         raise InputError("no file was chosen; choose one first")
-    there = folder / UPLOADS / token_hex(8)
+    there = folder / token_hex(8)
     there.mkdir(parents=True, mode=0o700)
     unpacking, size = Unpacking(there, boundary), 0
     try:
@@ -120,8 +118,3 @@ async def received(pieces: AsyncIterable[bytes], kind: str, folder: Path) -> Pat
     finally:
         unpacking.close()
     return there
-
-
-def forget_uploads(folder: Path) -> None:
-    """What was not read when the program ended."""
-    shutil.rmtree(folder / UPLOADS, ignore_errors=True)

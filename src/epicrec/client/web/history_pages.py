@@ -10,7 +10,7 @@ from starlette.responses import Response
 from epicrec.client.device import Device
 from epicrec.client.matching.matcher import Status
 from epicrec.client.viewing import Evidence, Import
-from epicrec.client.web.film_pages import about, known
+from epicrec.client.web.film_pages import about, check_known
 from epicrec.client.web.jobs import in_background, onward
 from epicrec.client.web.request import Ask, Handler, to
 from epicrec.errors import InputError
@@ -102,9 +102,9 @@ def fix(ask: Ask) -> Response:
     """One film's entries belong to another: choose among films of a like title, then replace."""
     device, item = ask.device, ask.field("item_id") or ask.query.get("item_id", "")
     right = ask.field("right")
-    known(device, item)
+    check_known(device, item)
     if right:
-        known(device, right)
+        check_known(device, right)
         device.history.replace(item, right)
         ask.say(f"Changed to {device.catalogue.title_of(right)}.")
         return to("/history")
@@ -219,7 +219,7 @@ def keep(ask: Ask) -> Response:
     for name, (value, *_) in ask.form.items():
         if name.startswith("pick-") and value:
             if value != "none":
-                known(device, value)
+                check_known(device, value)
             picks[_number(name.removeprefix("pick-"))] = None if value == "none" else value
     dropped = [_number(row) for row in ask.form.get("drop", [])]
     is_first = not device.history.items()

@@ -1,4 +1,4 @@
-"""Posters: a film's card drawn here from its title, year and genre, so that no image is fetched."""
+"""Posters: a film's card, drawn here from its title, year and genre; no image is fetched."""
 
 from __future__ import annotations
 

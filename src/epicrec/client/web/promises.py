@@ -1,7 +1,7 @@
 """Promises: every sentence of the pages about what is sent, asked, kept or known.
 
-They stand here and nowhere else, so that `tests/client/test_promises.py` can hold each of them
-against the requests that were really made; a page shows one by its key.
+They are here and nowhere else, so that `tests/client/test_promises.py` can hold each of them
+against the requests that were really made. A page shows one by its key.
 """
 
 from __future__ import annotations

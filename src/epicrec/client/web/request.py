@@ -35,7 +35,6 @@ from epicrec.privacy import LedgerDamagedError
 if TYPE_CHECKING:
     from epicrec.client.web.jobs import Job
 
-_FOLDER = Path(__file__).parent
 _SAID, _MOST_SAID = "said", 32
 
 
@@ -128,7 +127,7 @@ def receiving(state: State, handler: Handler) -> Callable[[Request], Awaitable[R
         if device is not None:
             try:
                 kind = request.headers.get("content-type", "")
-                folder = await received(request.stream(), kind, device.folder)
+                folder = await received(request.stream(), kind, device.uploads)
             except ClientDisconnect:
                 raise
             except Exception as error:
@@ -239,7 +238,7 @@ def to(path: str) -> RedirectResponse:
 
 
 PAGES = Environment(
-    loader=FileSystemLoader(_FOLDER / "templates"),
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
     autoescape=True,
     undefined=StrictUndefined,
     trim_blocks=True,

@@ -96,10 +96,9 @@ class Door:
     one: then the pages are on 127.0.0.1 too, with a cookie that other programs there may get.
     """
 
-    def __init__(
-        self, folder: Path, port: int, browse: Callable[[str], object] = webbrowser.open
-    ) -> None:
-        self.folder, self.port, self._browse = folder, port, browse
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder, self.port = folder, port
+        self._browse: Callable[[str], object] = webbrowser.open
         self.name = f"{secrets.token_hex(10)}.localhost"
         self.session, self.plain_session = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         self.program = secrets.token_urlsafe(24)
@@ -138,14 +137,14 @@ class Door:
         return True
 
     def open(self, address: str) -> None:
-        """Have the person's own browser go there; the address stands in no command's arguments."""
+        """Open it in the person's own browser; the address is in no command's arguments."""
         write_private(self.redirect_file, _REDIRECT.format(escape(address)).encode())
         if has_screen():
             where = self.redirect_file.resolve().as_uri()
             threading.Thread(target=self._browse, args=(where,), daemon=True).start()
 
     def open_anew(self, *, plain: bool) -> bool:
-        """The same for somebody who asks at the entrance; not more often than now and then."""
+        """The same for somebody who asks at the entrance, at most every few seconds."""
         with self._lock:
             if time.monotonic() < self._opened + _PAUSE:
                 return False
@@ -249,7 +248,7 @@ class Guard:
 
 
 def refused(words: str, port: int, status: int) -> Response:
-    """A page for whoever is not let in: why, and where to go."""
+    """The page for a request that is not let in: why, and where to go."""
     return HTMLResponse(_REFUSED.format(words, port), status)
 
 

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from epicrec.client.device import Device
 from epicrec.client.ranking.scores import knows_taste
-from epicrec.client.sending.shared_model import KnownRound, Offer, Rounds
+from epicrec.client.sending.shared_model_reports import KnownRound, Offer, Rounds
 from epicrec.client.web.jobs import in_background
 from epicrec.client.web.promises import said
 from epicrec.client.web.request import Ask, Handler, to

@@ -18,11 +18,10 @@ from fractions import Fraction
 from typing import Any, Literal, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
-from epicrec.arrays import Integers
+from epicrec.arrays import Array, Integers
 from epicrec.client.sending.accounts import Accounts
-from epicrec.client.sending.shared_results import SETTING, SharedResults
+from epicrec.client.sending.shared_model_results import SETTING, SharedModelResults
 from epicrec.client.store import Store
 from epicrec.collective.device import Pins, take_part
 from epicrec.collective.encoding import byte_fields
@@ -79,7 +78,7 @@ class KnownRound:
     """A round that this device has heard of, and the report that it made for it, if any."""
 
     parameters: Parameters
-    item_ids: npt.NDArray[np.str_]
+    item_ids: Array
     """The leader's list, in the order of the numbers."""
     due: str
     state: str
@@ -87,11 +86,11 @@ class KnownRound:
     cut: Cut | None
 
 
-class SharedModelPart:
+class SharedModelReports:
     """This device's part in one task at the chosen server, which is the leader."""
 
     def __init__(
-        self, store: Store, ledger: Ledger, accounts: Accounts, results: SharedResults
+        self, store: Store, ledger: Ledger, accounts: Accounts, results: SharedModelResults
     ) -> None:
         self._store, self._ledger = store, ledger
         self._accounts, self._results = accounts, results
@@ -317,9 +316,7 @@ class SharedModelPart:
         return part
 
 
-def contribution(
-    statistic: Statistic, item_ids: npt.NDArray[Any], history: Sequence[str]
-) -> Integers:
+def contribution(statistic: Statistic, item_ids: Array, history: Sequence[str]) -> Integers:
     """What a history adds to a round's sum, without what the leader's list does not have."""
     return np.asarray(statistic(one_history(item_ids, history)), np.int64)
 

@@ -1,4 +1,4 @@
-"""Every sentence about the common model, held against what was sent and what servers could open.
+"""Every sentence about the shared model, held against what was sent and what servers could open.
 
 One person looks at a training, takes part in all its rounds, looks at the result and leaves; beside
 them are an empty history, one round only, none at all, a wrong key, a small limit and a small μ.
@@ -24,7 +24,7 @@ import pytest
 from epicrec.client.device import Device
 from epicrec.client.ranking.scores import knows_taste
 from epicrec.client.sending.remote import Remote
-from epicrec.client.sending.shared_model import EVERY, WINDOW
+from epicrec.client.sending.shared_model_reports import EVERY, WINDOW
 from epicrec.client.web import shared_model_pages
 from epicrec.client.web.promises import PROMISES, said
 from epicrec.client.web.request import Ask, State

@@ -1,4 +1,4 @@
-"""The page of the common model in a real Chromium, on a desk and on a phone."""
+"""The page of the shared model in a real Chromium, on a desk and on a phone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from client.conftest import showing
 from client.test_pages_browser import axe, chromium, enter, keep_picture, press, started  # noqa: F401  (fixtures)
-from epicrec.client.sending.shared_model import EVERY, WINDOW
+from epicrec.client.sending.shared_model_reports import EVERY, WINDOW
 from epicrec.server import operating
 from server.conftest import two_running
 

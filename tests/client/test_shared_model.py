@@ -1,4 +1,4 @@
-"""A device's part in a common model: one report a round, whatever happens in between."""
+"""A device's part in a shared model: one report a round, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from numpy.testing import assert_array_equal
 
 from epicrec.client.device import Device
 from epicrec.client.sending.remote import Remote
-from epicrec.client.sending.shared_model import EVERY, WINDOW
+from epicrec.client.sending.shared_model_reports import EVERY, WINDOW
 from epicrec.collective.encoding import encode
 from epicrec.collective.keys import new_signing_key, opener, verifying_key
 from epicrec.collective.model import Collective

@@ -44,7 +44,7 @@ class SharedModel:
         return self.model.guarantee
 
 
-class SharedResults:
+class SharedModelResults:
     """What the rounds of the chosen task have taught so far."""
 
     def __init__(self, store: Store, folder: Path, accounts: Accounts) -> None:
