@@ -105,7 +105,7 @@ def _bound(port: int) -> socket.socket:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind(("127.0.0.1", port))
-        bound.listen()  # whoever is quicker than the application waits for it
+        bound.listen()  # a browser that is quicker than the application waits
     except OSError as error:
         bound.close()
         raise InputError(f"port {port} is taken ({error}); give another with --port") from error

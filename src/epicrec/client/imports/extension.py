@@ -145,7 +145,7 @@ class Extension:
         with self._store.changing() as db:
             db.execute("UPDATE sites SET allowed = ? WHERE name = ?", (allowed, name))
 
-    # ---- what is told ---------------------------------------------------------------------
+    # ---- messages -------------------------------------------------------------------------
 
     def receive(self, identity: str, sealed: str, origin: str) -> str | None:
         """Take a message in and answer which entries are here; None if the sender is not paired.
@@ -244,7 +244,7 @@ def is_extension(origin: str) -> bool:
 def _viewing(entry: Mapping[str, Any]) -> Viewing | None:
     """What an entry tells, as of any source; None where it is not as it must be.
 
-    An episode speaks for its series. Its year and numbers are its own, so they are left aside.
+    An episode counts for its series. Its year and numbers are its own, so they are left out.
     """
     evidence, title = _EVIDENCE.get(_text(entry.get("how"))), _text(entry.get("title")).strip()
     kind = _text(entry.get("kind"))

@@ -96,7 +96,7 @@ class Imports:
 
     def enter(self, about: str, thing: Viewing, match: Match) -> Entered:
         """Enter one thing as it happens, into the day's batch; what is unsure waits for review, and
-        what the catalogue does not have stands there too.
+        so does what the catalogue does not have.
 
         Returns the viewing it is (an earlier one where the history has it), or the line that waits.
         """

@@ -226,7 +226,7 @@ def _site_of(host: str) -> _Site | None:
 
 
 def _readings(site: _Site, title: str, slug: str) -> tuple[ParsedTitle, ...]:
-    """From the title; the address adds the year the title lacks, or stands in for no title."""
+    """From the title; the address adds a year that the title lacks, or replaces a missing title."""
     from_slug = read_slug(slug)
     text = _RATING_STARS.sub("", " ".join(_INVISIBLE.sub("", title[:MAX_TITLE]).split()))
     if normalise(text) == normalise(site.name):

@@ -309,12 +309,12 @@ class Matcher:
         return self._fitting(items, named, reading)
 
     def _resembling(self, normal: str) -> list[str]:
-        """Titles with the same figures that differ in a letter or two."""
-        figures = numbers(normal)
+        """Titles with the same numbers that differ in a letter or two."""
+        same = numbers(normal)
         # lengths further apart cannot reach the ratio, which is 2 · common / (length + length)
         slack = 2 * len(normal) * (100 - _FUZZY) // _FUZZY
         shapes = range(len(normal) - slack, len(normal) + slack + 1)
-        close = [title for size in shapes for title in self._by_shape.get((figures, size), ())]
+        close = [title for size in shapes for title in self._by_shape.get((same, size), ())]
         ranked = process.extract(normal, close, scorer=fuzz.ratio, score_cutoff=_FUZZY, limit=5)
         return [title for title, _, _ in ranked]
 

@@ -35,7 +35,7 @@ _YEAR = r"(1[89]\d\d|20\d\d)"
 
 @lru_cache(maxsize=65_536)
 def normalise(title: str) -> str:
-    """The title's words in small letters without marks, numerals as figures, articles in front.
+    """The title's words in small letters without marks, numerals as digits, articles in front.
 
     >>> normalise("Matrix, The"), normalise("WALL·E"), normalise("Rocky II"), normalise("Amélie")
     ('the matrix', 'wall e', 'rocky 2', 'amelie')
@@ -60,7 +60,7 @@ def compact(normal: str) -> str:
 
 
 def numbers(normal: str) -> frozenset[str]:
-    """The figures in a normalised title: sequels differ in nothing else."""
+    """The numbers in a normalised title: sequels differ in nothing else."""
     return frozenset(word for word in normal.split() if word.isdigit())
 
 

@@ -58,7 +58,7 @@ def works_of(catalogue: Catalogue, item_id: str) -> frozenset[str]:
 
 
 def unknown(item_id: str) -> str:
-    """The name of an item of which nothing is known but its id in some list."""
+    """The name of an item if nothing is known of it but its id in some list."""
     return f"item {item_id}"
 
 

@@ -46,27 +46,28 @@ class ForYou:
 
 
 @dataclass(frozen=True)
-class _Heard:
-    """What counts of a history, and where it stands in the catalogue."""
+class _Watched:
+    """What counts of a history, and where it is in the catalogue."""
 
     items: list[str]
     ratings: dict[str, float]
-    speak: list[str]
-    """Those that speak for others, the best liked first."""
+    liked_items: list[str]
+    """Those that contribute to the scores of others, the best liked first."""
     watched: Integers
     liked: Integers
     loved: Integers
 
     @classmethod
-    def of(cls, catalogue: Catalogue, heard: list[tuple[str, float | None]]) -> _Heard:
-        items = sorted(item for item, _ in heard)
-        ratings = {item: stars for item, stars in heard if stars is not None}
-        best_first = sorted((item for item, _ in heard), key=lambda item: -ratings.get(item, 0))
-        speak = well_liked(best_first, ratings)
-        loved = [item for item in speak if ratings.get(item, 0) >= HIGH]
+    def of(cls, catalogue: Catalogue, entries: list[tuple[str, float | None]]) -> _Watched:
+        items = sorted(item for item, _ in entries)
+        ratings = {item: stars for item, stars in entries if stars is not None}
+        best_first = sorted((item for item, _ in entries), key=lambda item: -ratings.get(item, 0))
+        liked_items = well_liked(best_first, ratings)
+        loved = [item for item in liked_items if ratings.get(item, 0) >= HIGH]
         return cls(
-            items, ratings, speak, *(positions(catalogue, some) for some in (items, speak, loved))
-        )
+            items, ratings, liked_items, positions(catalogue, items),
+            positions(catalogue, liked_items), positions(catalogue, loved),
+        )  # fmt: skip
 
 
 @dataclass
@@ -74,7 +75,7 @@ class _Ranked:
     """All films by how well they suit a person."""
 
     scores: Floats
-    heard: _Heard
+    history: _Watched
     model: Recommender | None
     info: wire.ModelInfo | None
     shared_model: SharedModel | None = None
@@ -90,7 +91,7 @@ class Shelf:
     ) -> None:  # fmt: skip
         self._store, self._catalogue, self._history = store, catalogue, history
         self._accounts, self._published, self._shared_results = accounts, published, shared_results
-        self._heard: tuple[int, _Heard] | None = None
+        self._read: tuple[int, _Watched] | None = None
         self._kept: dict[bool, tuple[tuple[Any, ...], _Ranked]] = {}
         self._ranking = threading.Lock()  # the same rows are not ranked twice at a time
 
@@ -113,8 +114,8 @@ class Shelf:
         if n not in found.rows:
             unwanted = positions(self._catalogue, self.unwanted())
             found.rows[n] = Rows(
-                self._catalogue, found.scores, found.heard.watched, found.heard.liked,
-                found.heard.loved, unwanted, found.model, n,
+                self._catalogue, found.scores, found.history.watched, found.history.liked,
+                found.history.loved, unwanted, found.model, n,
             ).all()  # fmt: skip
         problem = self._published.problem if self._accounts.current is not None else ""
         return ForYou(
@@ -124,7 +125,7 @@ class Shelf:
     def first(self, *, compare: bool = False) -> list[str]:
         """The films of the first row."""
         found, unwanted = self._ranked(compare), positions(self._catalogue, self.unwanted())
-        hidden = np.concatenate([found.heard.watched, unwanted])
+        hidden = np.concatenate([found.history.watched, unwanted])
         return [str(self._catalogue.item_ids[k]) for k in best(found.scores, hidden, _IN_A_ROW)]
 
     @property
@@ -138,15 +139,14 @@ class Shelf:
         return among[np.lexsort((among, -np.maximum(scores[among], -1e300)))]
 
     def why(self, item_id: str) -> tuple[str, ...]:
-        """The films of the history that speak most for this one."""
+        """The films of the history that contributed most to this one's score."""
         found = self._ranked(False)
         at = positions(self._catalogue, [item_id])
-        liked = found.heard.liked
-        told = reasons(self._catalogue, liked[liked != at], at, found.model)
-        return told[int(at[0])]
+        liked = found.history.liked
+        return reasons(self._catalogue, liked[liked != at], at, found.model)[int(at[0])]
 
     def similar(self, item_id: str, n: int = _IN_A_ROW) -> list[str]:
-        """The films that this one speaks for most, whoever watched it."""
+        """The films to whose scores this one contributes most, for anybody who watched it."""
         found = self._ranked(False)
         at = positions(self._catalogue, [item_id])
         films = np.arange(len(self._catalogue))
@@ -160,7 +160,7 @@ class Shelf:
 
     def forget(self) -> None:
         """Drop what was kept."""
-        self._heard, self._kept = None, {}
+        self._read, self._kept = None, {}
 
     def _ranked(self, compare: bool) -> _Ranked:
         key = (self._store.changes, self._published.ask_again, self._shared_results.rounds)
@@ -171,28 +171,28 @@ class Shelf:
 
     def _rank(self, compare: bool) -> _Ranked:
         """By the shared model where there is one, else by the published one, else without."""
-        heard = self._told()
-        found = _Ranked(np.zeros(0), heard, None, None)
+        history = self._watched()
+        found = _Ranked(np.zeros(0), history, None, None)
         shared = None if compare else self._shared_results.model()
         kept = None if compare else self._published.model()
         found.info = kept[1] if kept else None
         there: list[tuple[Recommender, SharedModel | None]] = [(kept[0], None)] if kept else []
         for model, own in [(shared.model, shared), *there] if shared else there:
-            if not heard.speak or not knows_taste(model):
+            if not history.liked_items or not knows_taste(model):
                 continue
-            said = heard.items if model.feedback == "explicit" else heard.speak
-            scores = model_scores(model, self._catalogue, said, heard.ratings)
+            said = history.items if model.feedback == "explicit" else history.liked_items
+            scores = model_scores(model, self._catalogue, said, history.ratings)
             if np.isfinite(scores).any():
                 return replace(found, scores=scores, model=model, shared_model=own)
-        scores = blended_scores(self._catalogue, heard.speak, self._published.listed)
+        scores = blended_scores(self._catalogue, history.liked_items, self._published.listed)
         return replace(found, scores=scores)
 
-    def _told(self) -> _Heard:
+    def _watched(self) -> _Watched:
         """The history as rankings need it, read once after a change."""
         changes = self._store.changes
-        if self._heard is None or self._heard[0] != changes:
-            self._heard = (changes, _Heard.of(self._catalogue, self._history.heard()))
-        return self._heard[1]
+        if self._read is None or self._read[0] != changes:
+            self._read = (changes, _Watched.of(self._catalogue, self._history.counting()))
+        return self._read[1]
 
     def _listed(self, table: str) -> list[str]:
         with self._store.reading() as db:

@@ -27,7 +27,7 @@ class Rows:
     scores: Floats
     watched: Integers
     liked: Integers
-    """Those of them that speak for others, the best liked first."""
+    """Those of them that contribute to the scores of others, the best liked first."""
     loved: Integers
     """Those that were rated high."""
     unwanted: Integers
@@ -94,7 +94,7 @@ class Rows:
         return np.asarray(self.catalogue.matrix[self.liked].sum(axis=0), np.int64).ravel()
 
     def _categories(self) -> list[int]:
-        """Those of which most was liked; without a history, of which most is watched by all."""
+        """The categories with most liked films; without a history, those that are watched most."""
         often = self._often().astype(np.float64)
         if not often.any():
             often = np.asarray(self.catalogue.matrix.T @ popularity_of(self.catalogue)).ravel()

@@ -33,7 +33,7 @@ _USUAL = 20.0  # films of a category before its share is believed
 class Card:
     item_id: str
     why: tuple[str, ...]
-    """Films of the history that speak most for it."""
+    """Films of the history that contributed most to its score."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Row:
 
 
 def well_liked(items: Iterable[str], ratings: Mapping[str, float]) -> list[str]:
-    """Those that may speak for other films: watched, and not rated low."""
+    """Those that may contribute to the scores of other films: watched, and not rated low."""
     return [item for item in items if ratings.get(item, _GOOD) >= LOW]
 
 
@@ -154,8 +154,8 @@ def reasons(
 def parts_in_score(
     catalogue: Catalogue, watched: Integers, films: Integers, model: Recommender | None
 ) -> Floats:
-    """How much each watched film speaks for each film: exact for a factor model of histories,
-    likeness of factors for one of ratings, else the categories in common."""
+    """How much each watched film contributes to each film's score: exact for a factor model of
+    histories, similarity of factors for one of ratings, else the categories in common."""
     factors: Any = getattr(model, "factors_", None)
     if model is not None and factors is not None:
         left: Any = getattr(model, "projections_", factors)
@@ -172,8 +172,8 @@ def parts_in_score(
 
 
 def _own_ids(model: Recommender, ids: Array) -> Array:
-    """Ids as text in the type the model knows; -1 stands for what is no number to a model that
-    numbers its items."""
+    """Ids as text in the type the model knows; -1 for what is no number to a model that numbers
+    its items."""
     if model.item_ids_.dtype.kind in "US":
         return ids.astype(np.str_)
     return np.array([int(i) if str(i).isdecimal() else -1 for i in ids], dtype=np.int64)

@@ -55,7 +55,7 @@ class Accounts:
         return self._known().get(checked_url(url))
 
     def dial(self, account: Account | None = None) -> Remote:
-        """A line to a server, the chosen one unless told, to be closed by the caller."""
+        """A connection to a server, by default the chosen one; the caller closes it."""
         account = account or self.chosen()
         return self._dial(account["url"], key=account["secret"], certificate=account["certificate"])
 

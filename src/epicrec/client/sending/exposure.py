@@ -124,6 +124,6 @@ def _usual(catalogue: Catalogue) -> Floats:
 
 
 def in_worlds(epsilon: float) -> tuple[int, int]:
-    """The odds of ε as whole numbers of 100 worlds: whoever says "watched" wrongly in no more than
-    the second says it rightly in at most the first, which is rounded up."""
+    """The odds of ε as whole numbers of 100 worlds: a guess that says "watched" wrongly in no more
+    than the second says it rightly in at most the first, which is rounded up."""
     return odds_of(epsilon).worlds

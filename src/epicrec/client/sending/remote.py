@@ -68,7 +68,7 @@ class Remote:
         self._http.close()
 
     def register(self) -> wire.Registration:
-        """A random id and its secret. Nothing is told."""
+        """A random id and its secret. The request tells nothing."""
         return _read(wire.Registration, self._ask("POST", "/api/register", public=True))
 
     def put_release(self, user_id: str, payload: bytes) -> None:
@@ -145,7 +145,7 @@ class Remote:
         kind: str = "application/json",
         **request: Any,
     ) -> httpx.Response:
-        """What is `public` is asked for without the key: whoever asks, it is the same."""
+        """What is `public` is asked for without the key: it is the same for everybody."""
         headers = {} if public else self._key
         if "content" in request:
             headers = headers | {"Content-Type": kind}
@@ -184,7 +184,7 @@ def _trusting(certificate: str) -> ssl.SSLContext:
 
 
 def _out_of_date(url: str, error: str) -> RemoteError | None:
-    """Where it is the date that speaks against a certificate, and not who shows it."""
+    """The error if a certificate is refused because of its dates, and not because of its owner."""
     wrong = next((words for words in ("not yet valid", "expired") if words in error), None)
     if wrong is None:
         return None
@@ -223,7 +223,7 @@ def shown_certificate(url: str) -> tuple[str, str]:
 
 
 def fingerprint(pem: str) -> str:
-    """The SHA-256 fingerprint of a certificate, the first of a file, in pairs of figures."""
+    """The SHA-256 fingerprint of a certificate, the first of a file, in pairs of digits."""
     found = re.search("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", pem, re.DOTALL)
     if found is None:
         raise InputError("this is no certificate; give one in PEM form")

@@ -59,7 +59,7 @@ class Participation(TypedDict):
 
 @dataclass(frozen=True)
 class Offer:
-    """A task as a person looks at it before taking part: the parameters of one of its rounds."""
+    """A task as a person sees it before taking part: the parameters of one of its rounds."""
 
     leader_key: str
     helper_key: str
@@ -265,7 +265,7 @@ class SharedModelReports:
     # ---- the rest -------------------------------------------------------------------------
 
     def _agreed(self, part: Participation, announcement: Announcement) -> Parameters:
-        """A round's parameters, if both servers stand for them and it costs what was agreed to.
+        """A round's parameters, if both servers signed them and it costs what was agreed to.
 
         The rounds of a task share its μ; a leader that opens more of them is refused.
         """

@@ -114,7 +114,7 @@ def create_app(state: State, door: Door) -> ASGIApp:
 
 
 class Clock:
-    """Looks every half minute whether a release or a report for the shared model is due."""
+    """Checks every half minute whether a release or a report for the shared model is due."""
 
     def __init__(self, state: State) -> None:
         self._state, self._stop = state, threading.Event()
@@ -130,7 +130,7 @@ class Clock:
             self.look()
 
     def look(self) -> None:
-        """One look. Whatever goes wrong is told on the pages, and the clock goes on."""
+        """Check once. The pages show what goes wrong, and the clock goes on."""
         device, moment = self._state.device, datetime.now(UTC)
         if device is None:
             return

@@ -23,7 +23,7 @@ def extension(ask: Ask) -> Response:
 
 
 def new_code(ask: Ask) -> Response:
-    """The code stands on this page alone, and is gone with it."""
+    """The code is on this page alone, and is gone with it."""
     return _shown(ask, ask.device.extension.new_code(ask.port))
 
 
@@ -47,7 +47,7 @@ def _shown(ask: Ask, code: str) -> Response:
 
 
 def told(state: State, path: str) -> Callable[[Request], Awaitable[Response]]:
-    """What an extension says at `path`; whoever is no extension, or not ours, gets an empty no."""
+    """Answers an extension at `path`; anybody else gets an empty refusal."""
     answer = _pair if path == FOR_EXTENSIONS[0] else _messages
 
     async def answering(request: Request) -> Response:

@@ -25,7 +25,7 @@ _BOUNDARY = re.compile(r'boundary="?([^";]+)"?')
 
 
 def boundary_of(kind: str) -> bytes | None:
-    """What stands between the fields of a form of this content type; None where it has no files."""
+    """What separates the fields of a form of this content type; None if it has no files."""
     found = _BOUNDARY.search(kind)
     if not kind.startswith("multipart/form-data") or found is None:
         return None
@@ -71,7 +71,7 @@ class Unpacking:
             self._file = None
 
     def _step(self) -> bool:
-        """Up to the next mark, or the end of a head; whether more can be told already."""
+        """Up to the next mark, or the end of a head; whether there is more to read."""
         if self._in_head:
             head, end, rest = self._left.partition(b"\r\n\r\n")
             if len(head) > _MOST_HEAD:

@@ -24,8 +24,8 @@ _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 def draw_poster(title: str, year: int | None = None, genres: Sequence[str] = ()) -> str:
     """A 2:3 card as SVG: the same words always give the same picture, and nothing is loaded.
 
-    Only attributes are used, no style sheet, so that it may stand inside a page with a strict
-    content policy; the ids are the film's own, so that many may stand in one page.
+    Only attributes are used, no style sheet, so that it may be inside a page with a strict
+    content policy; the ids are the film's own, so that many may be in one page.
     """
     title = " ".join(_NOT_IN_XML.sub("", title).split()) or "Untitled"
     genre = _NOT_IN_XML.sub("", genres[0]) if genres else ""

@@ -39,7 +39,7 @@ def privacy(ask: Ask) -> Response:
 
 
 def _now(device: Device) -> str:
-    """What is shared as things stand: the choice, and whether anything was ever sent."""
+    """What is shared now: the choice, and whether anything was ever sent."""
     sent = device.releases.any_sent()
     if not device.choice.sends(device.sendable):
         return "stopped" if sent else "nothing"

@@ -68,7 +68,7 @@ class Ask:
     form: dict[str, list[str]]
     files: list[tuple[str, bytes]]
     received: Path | None = None
-    """Where the files of a large form are; whoever reads them deletes the folder."""
+    """Where the files of a large form are; the handler that reads them deletes the folder."""
     plain: bool = False
     """The pages have no host name of their own, and say so."""
     port: int = 0
@@ -104,7 +104,7 @@ Handler = Callable[[Ask], Response]
 
 
 def endpoint(state: State, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """A handler in a thread of its own, its mistakes told in plain words."""
+    """A handler in a thread of its own, its errors in plain words."""
 
     @wraps(handler)
     async def answer(request: Request) -> Response:

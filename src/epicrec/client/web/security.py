@@ -255,7 +255,7 @@ def refused(words: str, port: int, status: int) -> Response:
 def from_our_pages(scope: Scope, origin: str) -> bool:
     """Whether a browser that lets itself be believed says so: a help, and no proof of anything.
 
-    A change must say where it comes from. To look, it is enough that nothing speaks against it.
+    A change must say where it comes from. To read, it is enough that nothing says otherwise.
     """
     headers = Headers(scope=scope)
     site, said = headers.get("sec-fetch-site"), headers.get("origin")
@@ -265,7 +265,7 @@ def from_our_pages(scope: Scope, origin: str) -> bool:
 
 
 def entrance_to(door: Door, page: ASGIApp, opened: ASGIApp) -> ASGIApp:
-    """What 127.0.0.1 shows to whoever has no token: a `page` with a button, and, when it was
+    """What 127.0.0.1 shows without a token: a `page` with a button, and, when it was
     pressed, where the owner's browser was sent."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
