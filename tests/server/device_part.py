@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from epicrec.client.sending.shared_model_reports import WINDOW
 from epicrec.client.device import Device
+from epicrec.client.sending.shared_model_reports import WINDOW
 from epicrec.data.datasets import load_catalogue
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from epicrec.client.sending.shared_model_reports import EVERY, WINDOW
 from epicrec.client.device import Device
+from epicrec.client.sending.shared_model_reports import EVERY, WINDOW
 from epicrec.collective.keys import verifying_key
 from epicrec.collective.shares import make_report
 from epicrec.collective.statistics import statistic_of
