@@ -38,9 +38,10 @@ from rapidfuzz import fuzz, process
 
 from epicrec import wire
 from epicrec.client.device import Device
+from epicrec.client.imports.browsers import Family, Profile, read_visits
 from epicrec.client.main import make_client
-from epicrec.client.matching import Matcher
-from epicrec.client.sources import Family, Profile, Visit, read_visits
+from epicrec.client.matching.matcher import Matcher
+from epicrec.client.viewing import Visit
 from epicrec.data import Catalogue, Ratings
 from epicrec.models import model_class
 from epicrec.server import Settings

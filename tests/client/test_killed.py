@@ -17,10 +17,9 @@ import pytest
 
 import killing
 from client.conftest import PATIENCE, TRUSTED, Served, shown_payload
-from epicrec.client.device import Device
+from epicrec.client.device import UPLOADS, Device
 from epicrec.client.main import catalogue_of
 from epicrec.client.store import PLAIN
-from epicrec.client.uploads import UPLOADS
 from epicrec.data import Catalogue
 from epicrec.server.store import feedback
 
@@ -190,7 +189,7 @@ def test_killed_while_the_pages_are_used(
     program = ["client", "--folder", str(folder), "--server", served.url, "--port", "0"]
     program += ["--catalogue", catalogue]
     person = Person(films, lists=catalogue == "titles")
-    with closing(killing.Lives("epicrec.client.app", "epicrec.client.device")) as lives:
+    with closing(killing.Lives("epicrec.client.web.app", "epicrec.client.device")) as lives:
         for moment in moments:
             live(lives, moment, program, person)
     assert len(person.sent) > 1, "the kills left room for some releases"

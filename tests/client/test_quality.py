@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from client.conftest import Served
-from epicrec.client.ranking import best, blended_scores, model_scores, well_liked
+from epicrec.client.ranking.scores import best, blended_scores, model_scores, well_liked
 from epicrec.data import Catalogue, Ratings, Scale, split_per_user
 from epicrec.data.simulate import simulate_table
 from epicrec.models import model_class

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from client.conftest import Pages, Served, showing
-from epicrec.client.catalogues import merged
-from epicrec.client.choice import Choice
 from epicrec.client.device import Device
+from epicrec.client.matching.catalogues import merged
+from epicrec.client.sending.privacy_choice import Choice
 from epicrec.data import Catalogue
 from epicrec.data.datasets import load_catalogue
 from epicrec.data.embedded import among, usual_titles

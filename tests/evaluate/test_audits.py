@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epicrec.client.releases import Releases
+from epicrec.client.sending.outbox import Releases
 from epicrec.evaluate import audit
 from epicrec.evaluate.audits import black_box, methods, releases
 from epicrec.evaluate.audits.covariance import Worlds, covariance_games

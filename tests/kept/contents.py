@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from epicrec import Catalogue, Ledger, load
 from epicrec.client.device import Device
-from epicrec.client.learned import category_views, title_odds
-from epicrec.client.remote import Remote, RemoteError
+from epicrec.client.sending.exposure import category_views, title_odds
+from epicrec.client.sending.remote import Remote, RemoteError
 from epicrec.data import Ratings
 from epicrec.data.datasets import load_catalogue
 from epicrec.perturb import Release

@@ -27,13 +27,13 @@ import httpx
 import numpy as np
 
 from epicrec import Catalogue, Dataset, Guarantee, Ledger, Ratings, Scale, model_class
-from epicrec.client.choice import Choice
 from epicrec.client.device import Device
-from epicrec.client.pages.settings import export_all
-from epicrec.client.releases import Releases
-from epicrec.client.schedule import set_schedule
+from epicrec.client.sending.outbox import Releases
+from epicrec.client.sending.privacy_choice import Choice
+from epicrec.client.sending.schedule import set_schedule
 from epicrec.client.store import Store
-from epicrec.client.web import Ask, State
+from epicrec.client.web.request import Ask, State
+from epicrec.client.web.settings_pages import export_all
 from epicrec.data.datasets import write_dataset
 from epicrec.data.embedded import embedded_items
 from epicrec.data.simulate import simulate_table

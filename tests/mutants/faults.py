@@ -28,14 +28,17 @@ class Fault:
 
 AREAS = {
     "matching": Area(
-        ("client/matching.py", "client/sources/titles.py"), ("tests/client/test_matching.py",)
+        ("client/matching/matcher.py", "client/matching/titles.py"),
+        ("tests/client/test_matching.py",),
     ),
-    "ranking": Area(("client/ranking.py", "client/rows.py"), ("tests/client/test_ranking.py",)),
+    "ranking": Area(
+        ("client/ranking/scores.py", "client/ranking/rows.py"), ("tests/client/test_ranking.py",)
+    ),
     "metrics": Area(("evaluate/metrics.py",), ("tests/evaluate/test_metrics.py",)),
     "splits": Area(("data/splits.py",), ("tests/data/test_splits.py",)),
     "public": Area((), ("tests/data/test_public.py", "tests/models/test_public.py"), drawn=0),
     "undo": Area(
-        ("client/history.py", "client/imports.py"),
+        ("client/history.py", "client/imports/review.py"),
         ("tests/client/test_history.py", "tests/client/test_app_imports.py"),
     ),
     "cursors": Area(("server/api/cursors.py",), ("tests/server/test_cursors.py",)),
@@ -46,8 +49,16 @@ AREAS = {
     "fold-in": Area((), ("tests/server/test_training.py",), drawn=0),
     "imports": Area(
         tuple(
-            f"client/sources/{name}.py"
-            for name in ("netflix", "imdb", "letterboxd", "trakt", "tables", "imports", "own")
+            f"client/imports/{name}.py"
+            for name in (
+                "netflix",
+                "imdb",
+                "letterboxd",
+                "trakt",
+                "csv_tables",
+                "recognise",
+                "csv_history",
+            )
         ),
         ("tests/client/test_imports.py",),
     ),
@@ -89,7 +100,7 @@ AREAS = {
         ),
     ),
     "common": Area(
-        (), ("tests/server/test_shared_model.py", "tests/client/test_common.py"), drawn=0
+        (), ("tests/server/test_shared_model.py", "tests/client/test_shared_model.py"), drawn=0
     ),
     "noise": Area(
         ("privacy/noise.py", "privacy/_sampler.py"),
@@ -139,28 +150,28 @@ _GS = "perturb/epicrec/gs.py"
 
 NAMED = [
     Fault(
-        "year ±2", "matching", "client/matching.py",
+        "year ±2", "matching", "client/matching/matcher.py",
         "abs(self._years[i] - reading.year) <= 1", "abs(self._years[i] - reading.year) <= 2",
     ),
-    Fault("fuzzy 80", "matching", "client/matching.py", "_FUZZY = 92", "_FUZZY = 80"),
+    Fault("fuzzy 80", "matching", "client/matching/matcher.py", "_FUZZY = 92", "_FUZZY = 80"),
     Fault(
-        "no preference for the same year", "matching", "client/matching.py",
+        "no preference for the same year", "matching", "client/matching/matcher.py",
         "return same_year or fitting", "return fitting",
     ),
     Fault(
-        "candidates least popular first", "matching", "client/matching.py",
+        "candidates least popular first", "matching", "client/matching/matcher.py",
         "key=lambda i: -popularity[i]", "key=lambda i: popularity[i]",
     ),
     Fault(
-        "candidates in no order", "matching", "client/matching.py",
+        "candidates in no order", "matching", "client/matching/matcher.py",
         "fitting.sort(key=lambda i: -popularity[i])", "pass",
     ),
     Fault(
-        "episodes are films", "matching", "client/matching.py",
+        "episodes are films", "matching", "client/matching/matcher.py",
         "if in_season else found)", "if False else found)",
     ),
     Fault(
-        "episodes by season only", "matching", "client/matching.py",
+        "episodes by season only", "matching", "client/matching/matcher.py",
         'viewing.title.count(":") >= 2', 'viewing.title.count(":") >= 3',
     ),
     Fault(
@@ -217,16 +228,16 @@ NAMED = [
         "users.c.seen_day < today() - days", "users.c.seen_day < today() - days - 1",
     ),
     Fault(
-        "Netflix hours ×6", "imports", "client/sources/netflix.py",
+        "Netflix hours ×6", "imports", "client/imports/netflix.py",
         "int(parts[0]) * 60", "int(parts[0]) * 6",
     ),
     Fault(
-        "undo keeps drafts", "undo", "client/imports.py",
+        "undo keeps drafts", "undo", "client/imports/review.py",
         'db.execute("DELETE FROM drafts WHERE batch = ?", (batch,))\n            facts',
         "facts",
     ),
     Fault(
-        "oldest viewing date of a draft", "undo", "client/imports.py",
+        "oldest viewing date of a draft", "undo", "client/imports/review.py",
         "line[2] = max(filter", "line[2] = min(filter",
     ),
     Fault(
@@ -234,17 +245,17 @@ NAMED = [
         "max(watched_at) AS watched_at", "min(watched_at) AS watched_at",
     ),
     Fault(
-        '"why" names one film twice', "ranking", "client/ranking.py",
+        '"why" names one film twice', "ranking", "client/ranking/scores.py",
         "part[first, columns] = -np.inf", "pass",
     ),
-    Fault("what was rated low speaks", "ranking", "client/ranking.py", "LOW = 3.0", "LOW = 0.0"),
+    Fault("what was rated low speaks", "ranking", "client/ranking/scores.py", "LOW = 3.0", "LOW = 0.0"),
     Fault(
-        "a film in two rows", "ranking", "client/rows.py",
+        "a film in two rows", "ranking", "client/ranking/rows.py",
         "self._left = self._left[~self._among(films)[self._left]]", "pass",
     ),
-    Fault("_HINT ×10", "ranking", "client/ranking.py", "_HINT = 0.1", "_HINT = 1.0"),
-    Fault("_TASTE 0", "ranking", "client/ranking.py", "_TASTE = 1.0", "_TASTE = 0.0"),
-    Fault("_GOOD 1", "ranking", "client/ranking.py", "_GOOD = 4.0", "_GOOD = 1.0"),
+    Fault("_HINT ×10", "ranking", "client/ranking/scores.py", "_HINT = 0.1", "_HINT = 1.0"),
+    Fault("_TASTE 0", "ranking", "client/ranking/scores.py", "_TASTE = 1.0", "_TASTE = 0.0"),
+    Fault("_GOOD 1", "ranking", "client/ranking/scores.py", "_GOOD = 4.0", "_GOOD = 1.0"),
     Fault(
         "block offset of predictions", "blocks", "models/base.py",
         "[rows[span] - start, items[span]]", "[rows[span], items[span]]",
@@ -461,7 +472,7 @@ NAMED = [
         "NOT_IN_BACKUPS = (collective_keys, collective_reports)", "NOT_IN_BACKUPS = ()",
     ),
     Fault(
-        "common result used unsigned", "common", "client/finished.py",
+        "common result used unsigned", "common", "client/sending/shared_model_results.py",
         "        found.result.check(pins.leader, pins.helper)\n", "",
     ),
     Fault(
@@ -470,20 +481,20 @@ NAMED = [
         "if not self.published:",
     ),
     Fault(
-        "common round dearer than agreed to", "common", "client/common.py",
+        "common round dearer than agreed to", "common", "client/sending/shared_model_reports.py",
         'part["mu"] is not None and given.mu > part["mu"]', "given.mu < 0",
     ),
     Fault(
-        "common more rounds than a task pays for", "common", "client/common.py",
+        "common more rounds than a task pays for", "common", "client/sending/shared_model_reports.py",
         "whole > 1 + _SLACK or any(", "any(",
     ),
     Fault(
-        "common results asked for under a name", "common", "client/remote.py",
+        "common results asked for under a name", "common", "client/sending/remote.py",
         'self._ask("GET", path, public=True, expected=(404, 405, 409))',
         'self._ask("GET", path, expected=(404, 405, 409))',
     ),
     Fault(
-        "common moment that waits for the history", "common", "client/common.py",
+        "common moment that waits for the history", "common", "client/sending/shared_model_reports.py",
         "waits = \"state IN ('waiting', 'sealed', 'recorded') AND due <= ?\"",
         "waits = \"state IN ('sealed', 'recorded') AND due <= ?\"",
     ),

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from sqlalchemy import update
 
-from epicrec.client.remote import shown_certificate
+from epicrec.client.sending.remote import shown_certificate
 from epicrec.errors import InputError
 from epicrec.files import locked
 from epicrec.server import serve, service

@@ -19,7 +19,7 @@ from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy import update
 
 from epicrec import wire
-from epicrec.client.remote import shown_certificate
+from epicrec.client.sending.remote import shown_certificate
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Guarantee, Ledger
 from epicrec.server import Settings, main, serve

@@ -168,7 +168,7 @@ def check_books(town: Town, keys: dict[str, Any]) -> None:
     reports = []
     for number in range(DEVICES):
         with closing(Device(town.folder / f"device {number}", films)) as device:
-            report = device.common.sealed(TASK, 0)
+            report = device.shared_model.sealed(TASK, 0)
             assert report is not None
             reports.append(Report.from_encoded(report))
             (entry,) = device.ledger.entries()

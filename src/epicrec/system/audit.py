@@ -68,8 +68,8 @@ def device_games(mechanism: str, seen: int) -> list[Game]:
 
 @contextmanager
 def _device(films: Catalogue, mechanism: str) -> Iterator[Any]:
-    from epicrec.client.choice import Choice
     from epicrec.client.device import Device
+    from epicrec.client.sending.privacy_choice import Choice
 
     with _folder() as folder, closing(Device(folder, films, server="http://127.0.0.1:9")) as device:
         device.choose(Choice(strength="weak", mechanism=mechanism))

@@ -55,7 +55,7 @@ def one_round() -> Iterator[tuple[dict[str, Any], str, Callable[[], None]]]:
         told = _train(lead, device, base, films)
         device.refresh()
         found = device.for_you()
-        common = device.finished.model()
+        common = device.shared_results.model()
         assert common is not None
         yield (
             {
@@ -74,7 +74,7 @@ def one_round() -> Iterator[tuple[dict[str, Any], str, Callable[[], None]]]:
                     row.title: [films.title_of(card.item_id) for card in row.cards[:4]]
                     for row in found.rows
                 },
-                "with": "the common model" if found.common else "no model",
+                "with": "the common model" if found.shared_model else "no model",
                 "model": {
                     "guarantee": common.guarantee.to_dict(),
                     "promise": str(common.guarantee),

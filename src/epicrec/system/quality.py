@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from epicrec.client.device import Device
-from epicrec.client.for_you import ForYou
-from epicrec.client.ranking import HIGH, best, popularity_of
+from epicrec.client.ranking.for_you import ForYou
+from epicrec.client.ranking.scores import HIGH, best, popularity_of
 from epicrec.data import EMBEDDED, Catalogue, Dataset, Ratings, load_dataset, split_per_user
 from epicrec.data.catalogue import with_text_ids
 from epicrec.data.datasets import write_dataset

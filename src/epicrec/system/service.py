@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from epicrec import wire
-from epicrec.client.choice import STRENGTHS, Choice
 from epicrec.client.device import Device
-from epicrec.client.ranking import best, blended_scores, model_scores, popularity_of
-from epicrec.client.releases import payload_of
-from epicrec.client.remote import LIST_LENGTH
+from epicrec.client.ranking.scores import best, blended_scores, model_scores, popularity_of
+from epicrec.client.sending.outbox import payload_of
+from epicrec.client.sending.privacy_choice import STRENGTHS, Choice
+from epicrec.client.sending.remote import LIST_LENGTH
 from epicrec.data import EMBEDDED, Catalogue, Ratings, load_dataset, split_per_user
 from epicrec.data.catalogue import with_text_ids
 from epicrec.data.simulate import simulate_table

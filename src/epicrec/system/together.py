@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from epicrec.client.common import EVERY, WINDOW
 from epicrec.client.device import Device
+from epicrec.client.sending.shared_model_reports import EVERY, WINDOW
 from epicrec.collective.contributions import statistic_of
 from epicrec.collective.keys import verifying_key
 from epicrec.collective.shares import make_report
@@ -46,8 +46,8 @@ class Leading:
 
     def join(self, device: Device, task: str) -> None:
         """Have a device take part, with the helper's key from the helper and not from here."""
-        offer = device.common.look(task, self.helper_key)
-        device.common.join(task, offer.leader_key, offer.helper_key, mu=offer.parameters.mu)
+        offer = device.shared_model.look(task, self.helper_key)
+        device.shared_model.join(task, offer.leader_key, offer.helper_key, mu=offer.parameters.mu)
 
 
 @contextmanager
@@ -95,10 +95,10 @@ def train_together(
     while not told or "model" not in told[-1]:
         shared_model.start(lead.settings, task, epsilon=epsilon, delta=delta, most=most)
         for device, history in devices:
-            if device.common.part is None:
+            if device.shared_model.part is None:
                 lead.join(device, task)
             for when in (moment, moment + WINDOW):
-                Context().run(device.common.tick, when, history)  # without its own progress
+                Context().run(device.shared_model.tick, when, history)  # without its own progress
         _report_in_process(lead.part, task, histories)
         told.append(shared_model.collect(lead.settings, task))
         moment += WINDOW + EVERY + timedelta(days=1)
