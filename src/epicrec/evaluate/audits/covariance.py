@@ -21,7 +21,10 @@ from epicrec.engine.local import local
 from epicrec.evaluate.audits.game import Game, fisher
 from epicrec.evaluate.audits.search import climb
 from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.published import (
+from epicrec.models.covariance.statistics import ItemEffects, PairSums
+from epicrec.models.dpals import ItemNormals
+from epicrec.models.private_bias import ForAndAgainst
+from epicrec.papers.mcsherry_mironov.measurements import (
     BITS,
     covariance_sums,
     effect_sums,
@@ -29,9 +32,6 @@ from epicrec.models.covariance.published import (
     residual_sums,
     weight_sums,
 )
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
-from epicrec.models.dpals import ItemNormals
-from epicrec.models.private_bias import ForAndAgainst
 from epicrec.privacy import Guarantee, gaussian_guarantee, gaussian_mu
 
 STARS = Scale(1, 5, 1)

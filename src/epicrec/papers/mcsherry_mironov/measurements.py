@@ -1,17 +1,15 @@
-"""The covariance recommender as its paper has it: McSherry & Mironov (KDD 2009), sections 4 and 5.
+"""McSherry & Mironov's eight measurements (KDD 2009, section 4), with their sensitivities.
 
-Kept for comparison: the paper's eight measurements (sum and count of all ratings, and again of what
-is left of them after item means, θ₁ = 0.02 θ; item sums and counts, θ₂ = 0.19 θ; covariance and
-weight matrices, θ₃ = 0.79 θ; each θ_i in equal parts), its constants, and independent noise on
-every entry of both matrices. Its noise is scaled by the sensitivities the paper states; the
-guarantee is computed from those that hold.
+They are: the sum and count of all ratings, and again of the residuals about item means
+(θ₁ = 0.02 θ); item sums and counts (θ₂ = 0.19 θ); the covariance and weight matrices (θ₃ = 0.79 θ).
+Each θ_i is divided equally. Every entry of both matrices has independent noise. The noise is scaled
+by the sensitivities that the paper states; `measurements` also has those that are proved.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import Any
 
 import numba
 import numpy as np
@@ -19,30 +17,19 @@ import numpy.typing as npt
 
 from epicrec.arrays import Floats, Integers
 from epicrec.data import Ratings
-from epicrec.errors import InputError
-from epicrec.models.covariance.cleaning import TILE, Half, cleaned, half
-from epicrec.models.covariance.kernel import check_memory
-from epicrec.privacy import (
-    Guarantee,
-    add_discrete_laplace,
-    add_integer_gaussian,
-    gaussian_guarantee,
-    gaussian_mu,
-)
-from epicrec.seeds import derived
+from epicrec.papers.mcsherry_mironov.cleaning import TILE
+from epicrec.privacy import gaussian_mu
 
 SHARES = (0.005, 0.005, 0.095, 0.095, 0.005, 0.005, 0.395, 0.395)
 RESIDUALS, COVARIANCE, WEIGHTS = 4, 6, 7
 """Which of the measurements these are; a number of ratings follows the sum of residuals."""
 BETA_ITEM, BETA_USER, CLAMP, MOST_OFF = 15.0, 20.0, 1.0, 4.0
-RIDGE = 3.0
-"""The paper fits it to held-out ratings; here it is fixed, as chosen on the simulated films."""
 
 BITS = {1: (8, 22), 2: (9, 16)}
 """By norm: the grid of ratings in stars, and of users' weights, both in bits after the point. Finer
 grids would cost less rounding and not fit into 64 bits."""
 MOST_USERS = 1 << 19
-ASSUMES = ("the list of items and the rating scale are public",)
+"""With more users the sums could overflow."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +80,12 @@ def theta_worth(epsilon: float, delta: float, n_items: int) -> float:
 def noise_scales(n_items: int, norm: int, unit: str, theta: float) -> list[float]:
     """The noise of each, in the units they are summed in, by the paper's sensitivities."""
     planned = measurements(n_items, norm, unit)
-    ones = _ones(norm, unit)
+    ones = units_of(norm, unit)
     return [m.stated * o / (theta * s) for m, o, s in zip(planned, ones, SHARES, strict=True)]
 
 
-def _ones(norm: int, unit: str) -> tuple[float, ...]:
-    """What one star, one rating, or a product of stars is in each measurement."""
+def units_of(norm: int, unit: str) -> tuple[float, ...]:
+    """What one star, one rating or one product of stars is worth in each measurement."""
     grid, weight = (2.0**bits for bits in BITS[norm])
     count = weight if unit == "user" else 1.0
     return (*(grid * count, count) * 3, grid * grid * weight, weight)
@@ -163,81 +150,6 @@ def _steps(ratings: Ratings, norm: int) -> Integers:
 def _weights(ratings: Ratings, norm: int) -> Integers:
     lengths = np.maximum(ratings.user_counts, 1).astype(np.float64)
     return _parts_of(2.0 ** BITS[norm][1], lengths if norm == 1 else np.sqrt(lengths))
-
-
-def fit_published(model: Any, ratings: Ratings) -> tuple[dict[str, Any], Guarantee]:
-    """The state of a factor model by the paper's recipe, and the guarantee that its noise has."""
-    norm = 2 if model.noise == "gaussian" else 1
-    theta = model.theta
-    if theta is None and model.epsilon is not None:
-        theta = theta_of(model.epsilon, model.delta, norm)
-    if theta is not None and not theta > 0:
-        raise InputError(f"theta must be above 0, got {theta}")
-    if ratings.n_users > MOST_USERS:
-        raise InputError(f"as_published takes at most {MOST_USERS:,} users; more could overflow")
-    n, scale, unit = ratings.n_items, ratings.scale, model.unit
-    assert scale is not None
-    check_memory(n)
-    ones = _ones(norm, unit)
-
-    def released(values: Integers, which: int) -> Integers:
-        """Values with noise for their share of θ, in place."""
-        if theta is not None:
-            seed = derived(model.seed, "measurement", which)
-            add = add_integer_gaussian if norm == 2 else add_discrete_laplace
-            add(values, noise_scales(n, norm, unit, theta)[which], seed=seed)
-        return values
-
-    def stars(sums: tuple[Integers, ...], first: int) -> list[Floats]:
-        return [released(values, at) / ones[at] for at, values in enumerate(sums, first)]
-
-    def pairs(sums: Integers, which: int) -> Half:  # one whole matrix at a time
-        return np.asarray(half(released(sums, which), ones[which]), np.float32)
-
-    grid = 2.0 ** BITS[norm][0]
-    total, number, item_sums, item_counts = stars(effect_sums(ratings, norm, unit), 0)
-    centre = float(np.clip(total[0] / max(number[0], 1.0), 1, 5))
-    held = np.maximum(item_counts, 0) + BETA_ITEM
-    means = np.clip((item_sums + BETA_ITEM * centre) / held, 1, 5)
-    levels = np.rint(means * grid).astype(np.int64)
-    total, number = stars(residual_sums(ratings, levels, norm, unit), RESIDUALS)
-    left = float(np.clip(total[0] / max(number[0], 1.0), -MOST_OFF, MOST_OFF))
-    middle = round(left * grid)
-    cov = pairs(covariance_sums(ratings, levels, middle, norm, unit), COVARIANCE)
-    weights = pairs(weight_sums(ratings, norm, unit), WEIGHTS)
-    factors = cleaned(cov, weights, item_counts, clean=model.cleaned)
-    state = {
-        "offsets_": scale.low + (means - 1 + left) * scale.star,
-        "factors_": (factors * scale.star).astype(np.float32),
-        "ridge_": RIDGE * scale.star**2,
-        "doubt_": np.ones(n),
-        "centring_": BETA_USER,
-    }
-    if model.by_weights:
-        state["weights_"] = weights
-    return state, _guarantee(model, theta, norm, measurements(n, norm, unit))
-
-
-def _guarantee(model: Any, theta: float | None, norm: int, planned: tuple[Any, ...]) -> Guarantee:
-    if theta is None:
-        return Guarantee.none(unit=model.unit)
-    losses = [m.proved / m.stated * theta * s for m, s in zip(planned, SHARES, strict=True)]
-    if norm == 1:
-        promise = Guarantee(
-            epsilon=sum(losses) * (1 + 1e-12),
-            unit=model.unit,
-            relation="add or remove one",
-            assumes=ASSUMES,
-        )
-    else:
-        promise = gaussian_guarantee(
-            sqrt(sum(loss**2 for loss in losses)) * (1 + 1e-12),
-            model.delta,
-            unit=model.unit,
-            relation="add or remove one",
-            assumes=ASSUMES,
-        )
-    return promise.seeded(model.seed)
 
 
 def _parts_of(one: float, sizes: Floats) -> npt.NDArray[np.int64]:

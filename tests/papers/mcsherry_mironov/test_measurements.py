@@ -22,13 +22,12 @@ from hypothesis import example, given, settings, target
 from hypothesis import strategies as st
 
 from epicrec.data import Ratings, Scale
-from epicrec.models.covariance import published
-from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.published import (
+from epicrec.papers.mcsherry_mironov import measurements as measured
+from epicrec.papers.mcsherry_mironov import models
+from epicrec.papers.mcsherry_mironov.measurements import (
     COVARIANCE,
     SHARES,
     WEIGHTS,
-    fit_published,
     measurements,
 )
 from epicrec.privacy import Guarantee, gaussian_delta
@@ -160,10 +159,10 @@ def catch(pair: Pair, ratings: Ratings, unit: str, norm: int) -> Caught:
 
     A released global mean of 3 and item counts of 0 make an item's mean 3 + sum/15.
     """
-    bits, weight_bits = published.BITS[norm]
+    bits, weight_bits = measured.BITS[norm]
     one = 2.0**weight_bits if unit == "user" else 1.0
     _, levels, _ = pair.rows()
-    means = np.rint((levels - 3) * published.BETA_ITEM * 2**bits * one).astype(np.int64)
+    means = np.rint((levels - 3) * measured.BETA_ITEM * 2**bits * one).astype(np.int64)
     star = int(2**bits * one)
     released = (3 * star, int(one), means, 0, int(pair.middle * star), int(one))
     values: list[Integers] = []
@@ -180,14 +179,14 @@ def catch(pair: Pair, ratings: Ratings, unit: str, norm: int) -> Caught:
         """Post-processing of what was released: no part of this."""
         return np.zeros((len(released[-1]), 1))
 
-    model = CovarianceSVD(theta=THETA, unit=unit, noise=NOISE[norm], as_published=True)
+    model = models.PublishedCovarianceSVD(theta=THETA, unit=unit, noise=NOISE[norm])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(published, "add_integer_gaussian", noise)
-        patch.setattr(published, "add_discrete_laplace", noise)
-        patch.setattr(published, "cleaned", cleaned)
-        _, guarantee = fit_published(model, ratings)
+        patch.setattr(models, "add_integer_gaussian", noise)
+        patch.setattr(models, "add_discrete_laplace", noise)
+        patch.setattr(models, "cleaned", cleaned)
+        model._fit(ratings)
     assert len(values) == len(WHAT)
-    return Caught(tuple(values), tuple(sizes), guarantee)
+    return Caught(tuple(values), tuple(sizes), Guarantee.from_dict(model.guarantee_))
 
 
 def length(change: Integers, norm: int) -> float:
@@ -207,7 +206,7 @@ def moves(pair: Pair, unit: str, norm: int) -> tuple[list[float], Guarantee]:
 
 def in_stars(pair: Pair, unit: str, norm: int) -> list[float]:
     """How far each measurement moves, in units of the paper."""
-    planned = published.measurements(pair.n_items, norm, unit)
+    planned = measured.measurements(pair.n_items, norm, unit)
     found, _ = moves(pair, unit, norm)
     return [
         moved * measured.stated / (THETA * share)
@@ -217,7 +216,7 @@ def in_stars(pair: Pair, unit: str, norm: int) -> list[float]:
 
 def attack(pair: Pair, unit: str, norm: int) -> list[float]:
     """Each measurement's move over the sensitivity that the guarantee counts; none above 1."""
-    planned = published.measurements(pair.n_items, norm, unit)
+    planned = measured.measurements(pair.n_items, norm, unit)
     found, guarantee = moves(pair, unit, norm)
     ratios = [
         moved * measured.stated / measured.proved / (THETA * share)
@@ -272,7 +271,7 @@ def test_a_rating_moves_centred_ratings_as_theorem_4_says_with_an_alpha_of_eight
     norm: int, pair: Pair
 ) -> None:
     """For integers: each of a user's ratings moves by a step more."""
-    grid = 2 ** published.BITS[norm][0]
+    grid = 2 ** measured.BITS[norm][0]
     values, levels, at = pair.rows()
     star = (pair.scale.high - pair.scale.low) / 4
     stars = (values - pair.scale.low) / star + 1 - np.clip(levels[: len(values)], 1, 5)
@@ -288,7 +287,7 @@ def test_a_rating_moves_centred_ratings_as_theorem_4_says_with_an_alpha_of_eight
 
 
 def centred(residuals: Integers, middle: int, grid: int) -> Integers:
-    return np.asarray(published._centred(np.array([0, len(residuals)]), residuals, middle, grid))
+    return np.asarray(measured._centred(np.array([0, len(residuals)]), residuals, middle, grid))
 
 
 LONGEST = 20_000
@@ -301,13 +300,13 @@ def test_weights_of_every_length_of_history(norm: int, first: int) -> None:
     One rating more changes c² entries by w - w' and makes 2c + 1 new ones. From `first` on rounding
     carries some past Theorem 6, so it has to be counted.
     """
-    one = 1 << published.BITS[norm][1]
+    one = 1 << measured.BITS[norm][1]
     counts = np.arange(1, LONGEST + 2)
     lengths = counts.astype(np.float64)
-    weights = published._parts_of(one, lengths if norm == 1 else np.sqrt(lengths))
+    weights = measured._parts_of(one, lengths if norm == 1 else np.sqrt(lengths))
     c, less = counts[:-1], weights[:-1] - weights[1:]
     assert np.all(less >= 0)
-    pair_weights = weights**2 >> published.BITS[norm][1]
+    pair_weights = weights**2 >> measured.BITS[norm][1]
     if norm == 1:
         moved = c**2 * less + (2 * c + 1) * weights[1:]
         assert np.all(counts * weights <= one)
@@ -367,8 +366,8 @@ def test_the_papers_epsilon_is_passed_and_the_guarantee_says_more(sizes: tuple[i
 def test_the_papers_bounds_in_l2_hold(unit: str, pair: Pair) -> None:
     """α²/(4B²) = 16 is below β_p = 20, even for an α of 8; the rounding is far below the rest."""
     planned = measurements(pair.n_items, 2, unit)
-    for moved, measured in zip(in_stars(pair, unit, 2), planned, strict=True):
-        assert moved <= measured.stated * ROUNDING
+    for moved, measurement in zip(in_stars(pair, unit, 2), planned, strict=True):
+        assert moved <= measurement.stated * ROUNDING
 
 
 # ---- mutants ------------------------------------------------------------------------------
@@ -392,7 +391,7 @@ def test_a_sensitivity_that_is_too_small_is_caught(
         planned[which] = replace(planned[which], proved=part * planned[which].proved)
         return tuple(planned)
 
-    monkeypatch.setattr(published, "measurements", less)
+    monkeypatch.setattr(measured, "measurements", less)
     with pytest.raises(AssertionError, match=rf"{WHAT[which]} .*of their sensitivity"):
         search(unit, norm)
 
@@ -403,12 +402,12 @@ def test_a_forgotten_clamp_or_weight_is_caught(
     norm: int, forgotten: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if forgotten == "clamp":
-        honest = published._centred
-        monkeypatch.setattr(published, "_centred", lambda p, r, m, b: honest(p, r, m, 8 * b))
+        honest = measured._centred
+        monkeypatch.setattr(measured, "_centred", lambda p, r, m, b: honest(p, r, m, 8 * b))
     elif forgotten == "scale of means":
         monkeypatch.setattr(np, "clip", lambda values, *_: values)
     else:
-        monkeypatch.setattr(published, "_parts_of", lambda one, n: np.full(len(n), int(one)))
+        monkeypatch.setattr(measured, "_parts_of", lambda one, n: np.full(len(n), int(one)))
     caught = r"(residual sum|covariance|weights) .*of their sensitivity"
     with pytest.raises(AssertionError, match=caught):
         search("rating", norm)
@@ -416,7 +415,7 @@ def test_a_forgotten_clamp_or_weight_is_caught(
 
 def test_a_weight_of_one_rating_too_few_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's c ratings weighted by 1/(c - 1), or 1 for a single one."""
-    honest = published._parts_of
-    monkeypatch.setattr(published, "_parts_of", lambda one, n: honest(one, np.maximum(n - 1, 1)))
+    honest = measured._parts_of
+    monkeypatch.setattr(measured, "_parts_of", lambda one, n: honest(one, np.maximum(n - 1, 1)))
     with pytest.raises(AssertionError, match="of their sensitivity"):
         search("user", 1)

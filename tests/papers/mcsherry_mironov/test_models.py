@@ -13,14 +13,31 @@ import numpy.typing as npt
 import pytest
 
 from epicrec.data import Ratings, Scale
-from epicrec.models.covariance import cleaning
-from epicrec.models.covariance.model import CovarianceKNN, CovarianceSVD
-from epicrec.models.covariance.published import RIDGE
+from epicrec.errors import InputError
+from epicrec.models import load, make_model
+from epicrec.papers.mcsherry_mironov import cleaning
+from epicrec.papers.mcsherry_mironov.measurements import theta_of
+from epicrec.papers.mcsherry_mironov.models import (
+    RIDGE,
+    PublishedCovarianceKNN,
+    PublishedCovarianceSVD,
+)
+from epicrec.testing.recommenders import RecommenderContract
 
 Floats = npt.NDArray[np.float64]
 USERS, ITEMS, NEIGHBOURS = 80, 30, 3
 ROUNDING = 0.02
 """Stars, for ratings and weights on a grid."""
+
+
+class TestPublishedCovarianceSVD(RecommenderContract):
+    model_type = PublishedCovarianceSVD
+    settings = {"epsilon": 5.0, "seed": 0}
+
+
+class TestPublishedCovarianceKNN(RecommenderContract):
+    model_type = PublishedCovarianceKNN
+    settings = {"theta": 5.0, "seed": 0}
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +106,11 @@ def shrunk(
 
 
 def predictions(ratings: Ratings, *, knn: bool, clean: bool = True) -> Floats:
-    options: dict[str, Any] = {"as_published": True, "cleaned": clean}
-    model = CovarianceKNN(k=NEIGHBOURS, **options) if knn else CovarianceSVD(**options)
+    model = (
+        PublishedCovarianceKNN(k=NEIGHBOURS, cleaned=clean)
+        if knn
+        else PublishedCovarianceSVD(cleaned=clean)
+    )
     return np.asarray(model.fit(ratings)._scores(ratings), np.float64)
 
 
@@ -121,9 +141,59 @@ def test_the_mean_of_residuals_is_measured_with_noise(ratings: Ratings) -> None:
     )
     nobody = nobody.select(np.zeros(1, bool))
     found = [
-        CovarianceSVD(as_published=True, theta=theta, seed=1).fit(ratings)._scores(nobody)[0]
+        PublishedCovarianceSVD(theta=theta, seed=1).fit(ratings)._scores(nobody)[0]
         for theta in (1e6, 1.0)
     ]
-    exact = CovarianceSVD(as_published=True).fit(ratings)._scores(nobody)[0]
+    exact = PublishedCovarianceSVD().fit(ratings)._scores(nobody)[0]
     assert np.abs(found[0] - exact).max() < ROUNDING
     assert np.abs(found[1] - exact).max() > ROUNDING
+
+
+@pytest.mark.parametrize("unit", ["rating", "user"])
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_as_published_says_what_its_noise_is_worth(viewers: Ratings, unit, noise) -> None:
+    paper = PublishedCovarianceSVD(epsilon=2, noise=noise, unit=unit, seed=0)
+    guarantee = paper.fit(viewers).guarantee
+    assert guarantee.status == "proved"
+    if noise == "gaussian":
+        assert guarantee.epsilon < 2  # exact composition of the same noise certifies less
+    elif unit == "rating":
+        assert guarantee.epsilon > 2  # α is 8 and not 4
+    by_theta = PublishedCovarianceSVD(
+        theta=theta_of(2, paper.delta, 2 if noise == "gaussian" else 1),
+        noise=noise,
+        unit=unit,
+        seed=0,
+    ).fit(viewers)
+    assert by_theta.guarantee == guarantee
+    np.testing.assert_array_equal(by_theta.offsets_, paper.offsets_)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"theta": 1, "epsilon": 1}, "twice"),
+        ({"theta": 0}, "theta must be above 0"),
+        ({"feedback": "implicit"}, "histories"),
+        ({"epsilon": 1, "delta": 1}, "delta"),
+        ({"k": 0}, "at least 1 neighbour"),
+    ],
+)
+def test_refuses_with_a_reason(viewers: Ratings, settings, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        PublishedCovarianceKNN(**settings).fit(viewers)
+
+
+@pytest.mark.parametrize("setting", [{"theta": 1.0}, {"cleaned": False}])
+def test_the_papers_settings_go_with_as_published(setting: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="goes with as_published=True"):
+        make_model("covariance-svd", **setting)
+    assert make_model("covariance-svd", as_published=True, **setting).as_published
+
+
+def test_a_saved_model_is_read_as_published(ratings: Ratings, tmp_path) -> None:
+    model = make_model("svd", epsilon=1, as_published=True, seed=0).fit(ratings)
+    model.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    assert type(again) is type(model) is PublishedCovarianceSVD
+    np.testing.assert_array_equal(again.scores(ratings), model.scores(ratings))

@@ -7,6 +7,7 @@ noise is worth by exact composition, so that the recipes can be compared at the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,8 +22,10 @@ from epicrec.data import (
     split_random,
 )
 from epicrec.evaluate.metrics import rating_metrics
+from epicrec.models import Recommender
 from epicrec.models.covariance.model import CovarianceKNN, CovarianceSVD
-from epicrec.models.covariance.published import theta_of
+from epicrec.papers.mcsherry_mironov.measurements import theta_of
+from epicrec.papers.mcsherry_mironov.models import PublishedCovarianceKNN, PublishedCovarianceSVD
 from epicrec.papers.parts import Found, Paper, Part, Rows, Setting, crowd
 from epicrec.papers.plots import curves
 from epicrec.progress import report
@@ -132,11 +135,11 @@ def _part_epsilon(setting: Setting) -> Found:
     return Found({"RMSE by ε": rows}, plots, note)
 
 
-RECIPES: dict[str, tuple[type[CovarianceSVD], bool]] = {
-    "svd, cleaned": (CovarianceSVD, True),
-    "svd": (CovarianceSVD, False),
-    "knn, cleaned": (CovarianceKNN, True),
-    "knn": (CovarianceKNN, False),
+RECIPES: dict[str, tuple[type[PublishedCovarianceSVD], bool]] = {
+    "svd, cleaned": (PublishedCovarianceSVD, True),
+    "svd": (PublishedCovarianceSVD, False),
+    "knn, cleaned": (PublishedCovarianceKNN, True),
+    "knn": (PublishedCovarianceKNN, False),
 }
 
 
@@ -150,10 +153,8 @@ def theta_rows(
     def made(theta: float) -> dict[str, Any]:
         row: dict[str, Any] = {"data": name, "people": train.n_users, "theta": theta}
         for recipe, (model_type, cleaned) in RECIPES.items():
-            model = model_type(
-                as_published=True, cleaned=cleaned, theta=theta, delta=delta, seed=setting.seed
-            ).fit(train)
-            row[recipe] = _error(model, train, test)
+            model = model_type(cleaned=cleaned, theta=theta, delta=delta, seed=setting.seed)
+            row[recipe] = _error(model.fit(train), train, test)
         row["epsilon"] = model.guarantee.epsilon
         own = CovarianceSVD(epsilon=model.guarantee.epsilon, delta=delta, seed=setting.seed)
         row["default"] = _error(own.fit(train), train, test)
@@ -174,10 +175,8 @@ def growth_rows(name: str, ratings: Ratings, crowds: tuple[float, ...], setting:
         some = _top(ratings, part, setting.seed)
         train, test = _split(some, setting.seed)
         row: dict[str, Any] = {"data": name, "people": some.n_users, "ratings": len(some)}
-        private = CovarianceKNN(as_published=True, theta=PAPER_THETA, delta=1e-6, seed=setting.seed)
-        errors = [
-            _error(m.fit(train), train, test) for m in (private, CovarianceKNN(as_published=True))
-        ]
+        private = PublishedCovarianceKNN(theta=PAPER_THETA, delta=1e-6, seed=setting.seed)
+        errors = [_error(m.fit(train), train, test) for m in (private, PublishedCovarianceKNN())]
         own = CovarianceSVD(epsilon=private.guarantee.epsilon, delta=1e-6, seed=setting.seed)
         errors += [_error(m.fit(train), train, test) for m in (own, CovarianceSVD())]
         row |= {"as published": errors[0], "without noise": errors[1], "default": errors[2]}
@@ -191,7 +190,7 @@ def growth_rows(name: str, ratings: Ratings, crowds: tuple[float, ...], setting:
     return rows
 
 
-def _error(model: CovarianceSVD, train: Ratings, test: Ratings) -> float:
+def _error(model: Recommender, train: Ratings, test: Ratings) -> float:
     return _rmse(model.predict(test, histories=train)["score"].to_numpy(), test)
 
 
@@ -204,14 +203,13 @@ def epsilon_rows(
 ) -> Rows:
     """One row for each recipe, unit and budget."""
     delta, seed = DELTA.get(name, 1e-5), setting.seed
-    recipes: dict[str, tuple[type[CovarianceSVD], dict[str, Any]]] = {
+    recipes: dict[str, tuple[Callable[..., Recommender], dict[str, Any]]] = {
         "default, svd": (CovarianceSVD, {"unit": "rating"}),
         "default, svd, whole users": (CovarianceSVD, {"unit": "user"}),
     }
     if name != "netflix":  # both matrices whole, in 64 bits, are too much for ordinary machines
         recipes["default, knn"] = (CovarianceKNN, {"unit": "rating"})
-        published = {"unit": "rating", "as_published": True}
-        recipes["as published, svd"] = (CovarianceSVD, published)
+        recipes["as published, svd"] = (PublishedCovarianceSVD, {"unit": "rating"})
 
     def made(recipe: str, epsilon: float | None) -> dict[str, Any]:
         model_type, chosen = recipes[recipe]
