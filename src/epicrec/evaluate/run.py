@@ -20,7 +20,7 @@ _OF_RELEASES = {
     "release-topn": "release_lists:topn_cost",
 }
 """The protocols of perturbers, and the functions of `evaluate` that measure by them."""
-_BY_NAME = {"yang": "four_blocks:evaluate_yang", "d2p": "d2p_lists:evaluate_d2p"}
+_BY_NAME = {"yang": "yang", "d2p": "d2p_lists:evaluate_d2p"}
 """The papers' protocols, which make several models of one method."""
 PROTOCOLS = ("rating", "topn", *_OF_RELEASES, *_BY_NAME)
 
@@ -90,7 +90,11 @@ def _is_perturber(method: str | Recommender | Perturber, protocol: str) -> bool:
 
 def _measure(place: str) -> Callable[..., Evaluation]:
     module, _, name = place.partition(":")
-    found: Callable[..., Evaluation] = getattr(import_module(f"epicrec.evaluate.{module}"), name)
+    found: Callable[..., Evaluation]
+    if not name:
+        found = registry.load_object(registry.PROTOCOLS, place)
+    else:
+        found = getattr(import_module(f"epicrec.evaluate.{module}"), name)
     return found
 
 
