@@ -24,9 +24,9 @@ from epicrec.evaluate.audits.game import Game, judge
 from epicrec.evaluate.audits.methods import BROKEN, DEFAULTS, PUBLISHED, Row, games_of
 from epicrec.evaluate.audits.search import climb
 from epicrec.models import make_model, private_bias
-from epicrec.models.covariance import budget
-from epicrec.models.covariance import ratings as covariance
-from epicrec.models.covariance.statistics import ItemEffects
+from epicrec.models.private import budget
+from epicrec.models.private import ratings as covariance
+from epicrec.models.private.statistics import ItemEffects
 from epicrec.papers.yang.dpi_models import AfterDPI, ReleasedRatings
 from epicrec.perturb import SEpicRec
 from epicrec.perturb.d2p.substitution import Channel
@@ -197,7 +197,7 @@ def _same_noise_twice(patch: pytest.MonkeyPatch) -> None:
         now[0] = secrets.randbits(40)
         return honest(*given)
 
-    patch.setattr("epicrec.models.covariance.model.release_ratings", released)
+    patch.setattr("epicrec.models.private.covariance.release_ratings", released)
 
 
 def _counts_plain(patch: pytest.MonkeyPatch) -> None:

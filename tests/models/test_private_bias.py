@@ -14,16 +14,11 @@ from epicrec.errors import InputError
 from epicrec.evaluate import evaluate_rating
 from epicrec.models import make_model
 from epicrec.models.bias import Bias
-from epicrec.models.estimates import ItemEstimates, ItemSums, item_estimates
+from epicrec.models.estimates import ItemEstimates, ItemSums, item_estimates, mean_rating
 from epicrec.models.features import item_features
 from epicrec.models.neighbours.users import Avg
-from epicrec.models.private_bias import (
-    ForAndAgainst,
-    PrivateBias,
-    learned_from,
-    mean_rating,
-    released_totals,
-)
+from epicrec.models.private.statistics import ForAndAgainst
+from epicrec.models.private_bias import PrivateBias, learned_from, released_totals
 from epicrec.testing.guarantees import GuaranteeContract
 from epicrec.testing.recommenders import RecommenderContract
 

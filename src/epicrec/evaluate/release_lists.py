@@ -20,7 +20,7 @@ from epicrec.evaluate.releases import (
     perturber_for,
     release_all,
 )
-from epicrec.models.factors import SVD
+from epicrec.models.svd import SVD
 from epicrec.parameters import given
 from epicrec.perturb.contract import Perturber
 from epicrec.perturb.epicrec.prior import default_prior

@@ -10,11 +10,11 @@ from epicrec.arrays import AnyFloats, Floats, Integers
 from epicrec.data import Ratings
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback
-from epicrec.models.covariance.budget import NoiseKind, check_budget
-from epicrec.models.covariance.kernel import check_memory
-from epicrec.models.covariance.neighbours import ByNeighbours
-from epicrec.models.covariance.statistics import Unit
 from epicrec.models.factors import AtHome, ReleasedFactors
+from epicrec.models.private.budget import NoiseKind, check_budget
+from epicrec.models.private.covariance import ByNeighbours
+from epicrec.models.private.pairs import check_memory
+from epicrec.models.private.statistics import Unit
 from epicrec.papers.mcsherry_mironov.cleaning import Half, cleaned, half
 from epicrec.papers.mcsherry_mironov.measurements import (
     BETA_ITEM,
@@ -26,12 +26,12 @@ from epicrec.papers.mcsherry_mironov.measurements import (
     RESIDUALS,
     SHARES,
     WEIGHTS,
-    Measurement,
+    Sensitivity,
     covariance_sums,
     effect_sums,
-    measurements,
     noise_scales,
     residual_sums,
+    sensitivities,
     theta_of,
     units_of,
     weight_sums,
@@ -159,12 +159,12 @@ class PublishedCovarianceSVD(ReleasedFactors):
         self.factors_ = (factors * scale.star).astype(np.float32)
         self.ridge_ = RIDGE * scale.star**2
         self.doubt_ = np.ones(n)
-        planned = measurements(n, norm, unit)
+        planned = sensitivities(n, norm, unit)
         self.guarantee_ = self._promise(theta, norm, planned).to_dict()
         return weights
 
     def _promise(
-        self, theta: float | None, norm: int, planned: tuple[Measurement, ...]
+        self, theta: float | None, norm: int, planned: tuple[Sensitivity, ...]
     ) -> Guarantee:
         """What the noise is worth, by the sensitivities that are proved."""
         if theta is None:
