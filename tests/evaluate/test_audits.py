@@ -28,10 +28,10 @@ from epicrec.models.covariance import budget
 from epicrec.models.covariance import ratings as covariance
 from epicrec.models.covariance.statistics import ItemEffects
 from epicrec.perturb import SEpicRec
-from epicrec.perturb.d2p.substitution import Channel
-from epicrec.perturb.dpi import codes, hiding
+from epicrec.perturb.d2p.channel import Channel
+from epicrec.perturb.dpi import hiding, rating_codes
 from epicrec.perturb.epicrec import mechanism
-from epicrec.perturb.epicrec.plan import Plan
+from epicrec.perturb.epicrec.layout import Layout
 from epicrec.server.ranking import Ranking
 from epicrec.server.store import catalogue as stored_catalogue
 from epicrec.server.store import received
@@ -124,7 +124,7 @@ def _without_first(noisy: Any, *_: Any) -> Any:
 
 
 def _each_category_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Plan, "scales", lambda plan, epsilon, _: np.full(len(plan.noisy), 1 / epsilon))
+    patch.setattr(Layout, "scales", lambda own, epsilon: np.full(len(own.noisy), 1 / epsilon))
 
 
 def _forgetful(patch: pytest.MonkeyPatch) -> None:
@@ -312,10 +312,10 @@ FAULTS: dict[str, tuple[Plant, Games, int]] = {
         scaled(mechanism, "discrete_laplace", 0.2), of(Row("m-epicrec", release=True)), 1200
     ),
     "DPI: half the noise": (
-        scaled(codes, "add_discrete_laplace", 0.5), of(Row("dpi-avg")), 20_000
+        scaled(rating_codes, "add_discrete_laplace", 0.5), of(Row("dpi-avg")), 20_000
     ),
     "DPI: a device's noise halved": (
-        scaled(codes, "add_discrete_laplace", 0.3), of(Row("dpi", release=True)), 1600
+        scaled(rating_codes, "add_discrete_laplace", 0.3), of(Row("dpi", release=True)), 1600
     ),
     "DPI: drawn anew at every fit": (_forgetful, of(Row("dpi-pcc")), 40_000),
     "HidingDPI: true ratings sent too often": (

@@ -16,9 +16,9 @@ from epicrec.models import model_class
 from epicrec.models.base import Recommender
 from epicrec.models.neighbours.users import Avg, Cos, Pcc
 from epicrec.models.yang import PublishedCos, PublishedPcc
+from epicrec.perturb.dpi.debiasing import Restoring
 from epicrec.perturb.dpi.hiding import HidingDPI
 from epicrec.perturb.dpi.mechanism import DPI
-from epicrec.perturb.dpi.restoring import Restoring
 from epicrec.privacy import Guarantee
 from epicrec.seeds import derived
 
