@@ -21,7 +21,7 @@ from epicrec.arrays import Floats, Integers
 from epicrec.data import Ratings, Scale
 from epicrec.engine import summed
 from epicrec.models.estimates import ItemSums, Spread
-from epicrec.perturb.dpi.codes import codes_of, span
+from epicrec.perturb.dpi.rating_codes import codes_of, span
 
 Unit = Literal["rating", "user"]
 Norm = Literal[1, 2]

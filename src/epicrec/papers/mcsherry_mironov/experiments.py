@@ -24,10 +24,10 @@ from epicrec.data import (
 from epicrec.evaluate.metrics import rating_metrics
 from epicrec.models import Recommender
 from epicrec.models.private.covariance import CovarianceKNN, CovarianceSVD
+from epicrec.papers.curves import curves
 from epicrec.papers.mcsherry_mironov.measurements import theta_of
 from epicrec.papers.mcsherry_mironov.models import PublishedCovarianceKNN, PublishedCovarianceSVD
 from epicrec.papers.parts import Found, Paper, Part, Rows, Setting, crowd
-from epicrec.papers.plots import curves
 from epicrec.progress import report
 
 CINEMATCH, PAPER_THETA = 0.9514, 0.15

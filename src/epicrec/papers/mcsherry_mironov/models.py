@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from epicrec.arrays import AnyFloats, Floats, Integers
 from epicrec.data import Ratings
@@ -33,6 +35,7 @@ from epicrec.papers.mcsherry_mironov.measurements import (
     residual_sums,
     sensitivities,
     theta_of,
+    theta_worth,
     units_of,
     weight_sums,
 )
@@ -100,6 +103,34 @@ class PublishedCovarianceSVD(ReleasedFactors):
     @property
     def at_home(self) -> AtHome:
         return AtHomeAsPublished(self.offsets_, self.factors_, self.ridge_, self.doubt_)
+
+    @staticmethod
+    def theta_worth(epsilon: float, delta: float, n_items: int) -> float:
+        """The θ whose Gaussian noise, for one rating, is worth (ε, δ) by exact composition."""
+        return theta_worth(epsilon, delta, n_items)
+
+    @staticmethod
+    def largest_loss(
+        with_it: Ratings, without: Ratings, means: npt.NDArray[Any], theta: float
+    ) -> float:
+        """The privacy loss of all measurements at the outcomes where all noise points away.
+
+        It is Σ |Δ_j|/scale_j for Laplace noise at the rating level, where both neighbours saw the
+        same released item `means`, in stars.
+        """
+        levels = np.rint(means * 2.0 ** BITS[1][0]).astype(np.int64)
+        sums = [
+            (
+                *effect_sums(ratings, 1, "rating"),
+                *residual_sums(ratings, levels, 1, "rating"),
+                covariance_sums(ratings, levels, 0, 1, "rating"),
+                weight_sums(ratings, 1, "rating"),
+            )
+            for ratings in (with_it, without)
+        ]
+        scales = noise_scales(len(means), 1, "rating", theta)
+        moved = zip(*sums, scales, strict=True)
+        return sum(float(np.abs(one - other).sum() / scale) for one, other, scale in moved)
 
     def _check(self) -> None:
         check_budget(self.epsilon, self.delta, self.unit, self.noise)
