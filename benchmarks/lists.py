@@ -24,7 +24,7 @@ from _measuring import Parts, show
 from epicrec.data import Catalogue, Ratings, load_dataset
 from epicrec.evaluate import evaluate
 from epicrec.machine import peak_memory
-from epicrec.models.covariance.model import CovarianceSVD
+from epicrec.models.private.covariance import CovarianceSVD
 
 SHARES = "released with these shares of the budget"
 

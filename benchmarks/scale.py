@@ -40,12 +40,10 @@ from epicrec.data.datasets import convert_dataset, public_of
 from epicrec.engine import RemoteRatings
 from epicrec.engine.local import local
 from epicrec.machine import peak_memory
-from epicrec.models.covariance.kernel import memory_needed
-from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.moments import Overall
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
-from epicrec.models.covariance.tastes import ItemTastes, TasteProducts
-from epicrec.models.private_bias import ForAndAgainst
+from epicrec.models.private.covariance import CovarianceSVD
+from epicrec.models.private.pairs import PairSums, memory_needed
+from epicrec.models.private.statistics import ForAndAgainst, ItemEffects, Overall
+from epicrec.models.private.tastes import ItemTastes, TasteProducts
 
 STARS = Scale(1, 5, 1)
 

@@ -38,8 +38,8 @@ from epicrec.client.web.promises import PROMISES
 from epicrec.client.web.request import Ask, State
 from epicrec.data import Catalogue, Ratings
 from epicrec.perturb import D2P, Release, perturber_class
+from epicrec.perturb.contract import Sent, Told
 from epicrec.perturb.levels import ALL, NO
-from epicrec.perturb.received import Sent, Told
 
 WEB = Path(promises.__file__).parent
 ABOUT_SENDING = re.compile(

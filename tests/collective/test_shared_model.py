@@ -16,10 +16,10 @@ from epicrec.collective.shares import allowed, squared_norm
 from epicrec.collective.task import Task
 from epicrec.data import load_dataset
 from epicrec.engine.local import local
-from epicrec.models.covariance.basis import Basis
-from epicrec.models.covariance.statistics import STEPS, ItemEffects
-from epicrec.models.covariance.tastes import ItemTastes, TasteProducts, in_integers
 from epicrec.models.features import item_features
+from epicrec.models.private.basis import Basis
+from epicrec.models.private.statistics import STEPS, ItemEffects
+from epicrec.models.private.tastes import ItemTastes, TasteProducts, in_integers
 from epicrec.testing.recommenders import RecommenderContract
 
 

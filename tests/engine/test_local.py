@@ -12,7 +12,8 @@ from epicrec.engine import local as engine
 from epicrec.engine import merge
 from epicrec.engine.local import local
 from epicrec.errors import InputError
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
+from epicrec.models.private.pairs import PairSums
+from epicrec.models.private.statistics import ItemEffects
 
 
 @pytest.mark.parametrize("unit", ["rating", "user"])

@@ -10,7 +10,8 @@ from epicrec.data import Ratings, Scale
 from epicrec.engine import people
 from epicrec.engine.people import merged, partial_sum, people_of, ratings_of, sliced
 from epicrec.errors import InputError
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
+from epicrec.models.private.pairs import PairSums
+from epicrec.models.private.statistics import ItemEffects
 
 STARS = Scale(1, 5, 1)
 

@@ -25,11 +25,12 @@ from epicrec.engine.session import session
 from epicrec.engine.spark import SparkRatings, told
 from epicrec.errors import InputError
 from epicrec.files import write_whole
-from epicrec.models import checkpoint, load
+from epicrec.models import checkpoint, load, make_model
 from epicrec.models.bias import Bias
-from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
-from epicrec.models.private_bias import ForAndAgainst, PrivateBias
+from epicrec.models.private.covariance import CovarianceSVD
+from epicrec.models.private.pairs import PairSums
+from epicrec.models.private.statistics import ForAndAgainst, ItemEffects
+from epicrec.models.private_bias import PrivateBias
 from ports import held_port
 
 pytestmark = MARKS
@@ -422,7 +423,11 @@ def test_too_little_memory_for_java_is_told_with_its_remedy(spark) -> None:
 
 def test_a_model_that_reads_ratings_says_so(spark, viewers: Ratings) -> None:
     there = in_cluster(spark, viewers, 1)
-    for model in (Bias(), CovarianceSVD(), CovarianceSVD(epsilon=1, as_published=True)):
+    for model in (
+        Bias(),
+        CovarianceSVD(),
+        make_model("covariance-svd", epsilon=1, as_published=True),
+    ):
         with pytest.raises(InputError, match="learns from sums"):
             model.fit(there)
 

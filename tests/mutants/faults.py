@@ -69,13 +69,13 @@ AREAS = {
     "blocks": Area((), ("tests/models/test_base.py",), drawn=0),
     "covariance": Area(
         (
-            "models/covariance/budget.py",
-            "models/covariance/looks.py",
-            "models/covariance/moments.py",
-            "models/covariance/ratings.py",
-            "models/covariance/histories.py",
-            "models/covariance/statistics.py",
-            "models/covariance/tastes.py",
+            "models/private/budget.py",
+            "models/private/measurements.py",
+            "models/private/statistics.py",
+            "models/private/ratings.py",
+            "models/private/lists.py",
+            "models/private/statistics.py",
+            "models/private/tastes.py",
         ),
         (
             "tests/models/covariance/test_release.py",
@@ -120,7 +120,7 @@ AREAS = {
             "not audit",
         ),
     ),
-    "GS": Area(("perturb/epicrec/gs.py",), ("tests/perturb/epicrec/test_gs.py",)),
+    "GS": Area(("papers/epicrec/competitors.py",), ("tests/perturb/epicrec/test_gs.py",)),
     "D2P": Area(
         tuple(
             f"perturb/d2p/{name}.py"
@@ -140,13 +140,13 @@ AREAS = {
     ),
 }
 
-_HISTORIES = "models/covariance/histories.py"
-_TASTES = "models/covariance/tastes.py"
-_RATINGS = "models/covariance/ratings.py"
-_LOOKS = "models/covariance/looks.py"
-_BUDGET = "models/covariance/budget.py"
+_HISTORIES = "models/private/lists.py"
+_TASTES = "models/private/tastes.py"
+_RATINGS = "models/private/ratings.py"
+_LOOKS = "models/private/measurements.py"
+_BUDGET = "models/private/budget.py"
 _EPICREC = "perturb/epicrec/mechanism.py"
-_GS = "perturb/epicrec/gs.py"
+_GS = "papers/epicrec/competitors.py"
 
 NAMED = [
     Fault(
@@ -207,7 +207,7 @@ NAMED = [
         "scale_given=scale is not None and not leave_out", "scale_given=found is not None",
     ),
     Fault(
-        "an update adds rated items", "public", "models/alterego/model.py",
+        "an update adds rated items", "public", "models/d2p/alterego_model.py",
         "np.union1d(self.item_ids_, catalogue.item_ids)",
         "np.union1d(self.item_ids_, changed.item_ids)",
     ),
@@ -357,12 +357,12 @@ NAMED = [
         'seed=derived(seed, "group sums")', "seed=seed",
     ),
     Fault(
-        "D2P says the published ε", "D2P", "perturb/d2p/law.py",
+        "D2P says the published ε", "D2P", "perturb/d2p/tuning.py",
         "channel.published_epsilon if as_published else channel.epsilon",
         "channel.published_epsilon",
     ),
     Fault(
-        "D2P forgets what earlier draws cost", "D2P", "perturb/d2p/law.py",
+        "D2P forgets what earlier draws cost", "D2P", "perturb/d2p/tuning.py",
         "epsilon = past + max(", "epsilon = max(",
     ),
     Fault(

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from epicrec.arrays import Array, Integers
 from epicrec.collective.messages import Field, Refusal, decode, encode
 from epicrec.data import Ratings, find
-from epicrec.models.covariance.basis import Basis
-from epicrec.models.covariance.statistics import STEPS, ItemEffects
-from epicrec.models.covariance.tastes import (
+from epicrec.models.private.basis import Basis
+from epicrec.models.private.statistics import STEPS, ItemEffects
+from epicrec.models.private.tastes import (
     DIRECTION_BITS,
     WEIGHT_BITS,
     ItemTastes,

@@ -33,11 +33,12 @@ from epicrec.data import Catalogue, Ratings
 from epicrec.engine import Engine
 from epicrec.engine.local import local
 from epicrec.models.base import Feedback
-from epicrec.models.covariance.basis import Basis
-from epicrec.models.covariance.budget import Budget, check_budget
-from epicrec.models.covariance.histories import release_histories
-from epicrec.models.factors import ReleasedFactors, most_factors
+from epicrec.models.factors import ReleasedFactors
 from epicrec.models.features import item_features
+from epicrec.models.private.basis import Basis
+from epicrec.models.private.budget import Budget, check_budget
+from epicrec.models.private.lists import release_histories
+from epicrec.models.svd import most_factors
 from epicrec.privacy import gaussian_epsilon
 
 Rounds = Callable[[RoundParameters, bytes, Integers], Integers]

@@ -46,7 +46,7 @@ class Contender:
 
 def equal_theta(epsilon: float, delta: float, n_items: int) -> dict[str, Any]:
     """The paper's θ at which its noise is worth ε by exact composition: all at the same privacy."""
-    from epicrec.models.covariance.published import theta_worth
+    from epicrec.papers.mcsherry_mironov.measurements import theta_worth
 
     return {"theta": theta_worth(epsilon, delta, n_items), "delta": delta}
 

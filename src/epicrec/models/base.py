@@ -49,6 +49,8 @@ class Recommender(ABC):
     """What the guarantee rests on unless a setting changes it, as `epicrec methods` lists it."""
     units: ClassVar[tuple[Unit, ...]] = ()
     """What the guarantee can hide, the default first; nothing where there is none."""
+    as_published: ClassVar[bool] = False
+    """True for a paper's own version of a method, which `as_published=True` chooses by name."""
 
     engine: Engine = staticmethod(where_they_are)
     """Takes the sums over users, where the model learns from sums."""

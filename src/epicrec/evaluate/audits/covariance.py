@@ -20,8 +20,10 @@ from epicrec.engine import Statistic
 from epicrec.engine.local import local
 from epicrec.evaluate.audits.game import Game, fisher
 from epicrec.evaluate.audits.search import climb
-from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.published import (
+from epicrec.models.private.covariance import CovarianceSVD
+from epicrec.models.private.pairs import PairSums
+from epicrec.models.private.statistics import ForAndAgainst, ItemEffects
+from epicrec.papers.mcsherry_mironov.measurements import (
     BITS,
     covariance_sums,
     effect_sums,
@@ -29,9 +31,7 @@ from epicrec.models.covariance.published import (
     residual_sums,
     weight_sums,
 )
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
-from epicrec.models.dpals import ItemNormals
-from epicrec.models.private_bias import ForAndAgainst
+from epicrec.papers.peers.dpals import ItemNormals
 from epicrec.privacy import Guarantee, gaussian_guarantee, gaussian_mu
 
 STARS = Scale(1, 5, 1)

@@ -9,10 +9,10 @@ import numpy as np
 from epicrec.arrays import Bools, Floats
 from epicrec.data import Ratings
 from epicrec.evaluate.audits.game import Game
-from epicrec.models.alterego.items import D2PItems, D2PSvd
-from epicrec.models.alterego.users import D2PUserKNN
-from epicrec.perturb.d2p.choice import choose
+from epicrec.models import make_model
+from epicrec.models.d2p.recommenders import D2PItems, D2PSvd, D2PUserKNN
 from epicrec.perturb.d2p.groups import no_features
+from epicrec.perturb.d2p.tuning import choose
 
 D2P_MODELS: dict[str, type[Any]] = {"d2p": D2PUserKNN, "i-d2p": D2PItems, "d2p-svd": D2PSvd}
 _ITEMS = 20
@@ -48,7 +48,7 @@ def published_d2p_games() -> list[Game]:
     rating more or less of two items in common puts an item into a group or not, without any noise.
     """
     ids = np.arange(6)
-    model = D2PUserKNN(as_published=True, p=0.9, p_star=0.0, lam=2.0)
+    model: Any = make_model("d2p", as_published=True, p=0.9, p_star=0.0, lam=2.0)
 
     def fitted(bit: bool) -> Any:
         rows = [(user, item) for user in range(4) for item in (user % 3, 3 + user % 3)]

@@ -14,7 +14,7 @@ from epicrec.data import Ratings, Scale
 from epicrec.evaluate.audits.game import Game, fisher
 from epicrec.evaluate.audits.search import climb
 from epicrec.models import Recommender, make_model
-from epicrec.models.private_bias import ForAndAgainst
+from epicrec.models.private.statistics import ForAndAgainst
 from epicrec.privacy import Guarantee
 
 STARS = Scale(1, 5, 1)

@@ -12,7 +12,7 @@ from epicrec.arrays import Bools, Floats
 from epicrec.data import Catalogue, Scale
 from epicrec.evaluate.audits.game import Game
 from epicrec.evaluate.audits.search import climb
-from epicrec.perturb import D2P, DPI, HidingDPI, MEpicRec, SEpicRec
+from epicrec.perturb import D2P, DPI, HidingDPI, MEpicRec, SEpicRec, make_perturber
 from epicrec.perturb.contract import Perturber, Release
 from epicrec.perturb.levels import PERTURBED, Level, Levels
 
@@ -66,7 +66,7 @@ def _film_game(perturber: SEpicRec | MEpicRec, levels: Levels, film: int) -> Gam
 def published_epicrec_games(epsilon: float) -> list[Game]:
     """M-EpicRec as published: the total of a category at "all release" is sent as it is, with items
     in it that another of their categories hides."""
-    perturber = MEpicRec(FILMS, epsilon=epsilon, as_published=True)
+    perturber = make_perturber("m-epicrec", catalogue=FILMS, epsilon=epsilon, as_published=True)
     return [
         _plain(
             perturber,

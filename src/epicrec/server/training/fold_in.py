@@ -13,8 +13,8 @@ from scipy.sparse import csr_array
 
 from epicrec.arrays import Floats
 from epicrec.models import load
-from epicrec.models.alterego.blend import Blend
-from epicrec.perturb.d2p.correction import AlterEgos
+from epicrec.models.d2p.blend import Blend
+from epicrec.perturb.d2p.alteregos import AlterEgos
 from epicrec.server.store.histories import Mechanism, UserHistory
 
 _MODEL = "model.npz"
