@@ -23,10 +23,11 @@ from epicrec.evaluate.audits.covariance import Worlds, covariance_games
 from epicrec.evaluate.audits.game import Game, judge
 from epicrec.evaluate.audits.methods import BROKEN, DEFAULTS, PUBLISHED, Row, games_of
 from epicrec.evaluate.audits.search import climb
-from epicrec.models import after_dpi, make_model, private_bias
+from epicrec.models import make_model, private_bias
 from epicrec.models.covariance import budget
 from epicrec.models.covariance import ratings as covariance
 from epicrec.models.covariance.statistics import ItemEffects
+from epicrec.papers.yang.dpi_models import AfterDPI, ReleasedRatings
 from epicrec.perturb import SEpicRec
 from epicrec.perturb.d2p.channel import Channel
 from epicrec.perturb.dpi import hiding, rating_codes
@@ -131,11 +132,11 @@ def _forgetful(patch: pytest.MonkeyPatch) -> None:
     def drawn(_: Any, ratings: Any, memories: Any, noise: Any) -> Any:
         del memories
         found = noise.alter(ratings)
-        return after_dpi.ReleasedRatings(
+        return ReleasedRatings(
             ratings.user_ids, found.item_ids, found.indptr, found.items, found.values, found.scale
         )
 
-    patch.setattr(after_dpi._AfterDPI, "_drawn", drawn)
+    patch.setattr(AfterDPI, "_drawn", drawn)
 
 
 def _one_noise_for_both_totals(patch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from epicrec.evaluate.audits.game import Game, fisher
 from epicrec.evaluate.audits.search import climb
 from epicrec.models.covariance.model import CovarianceSVD
 from epicrec.models.covariance.statistics import ItemEffects, PairSums
-from epicrec.models.dpals import ItemNormals
+from epicrec.papers.peers.dpals import ItemNormals
 from epicrec.models.private_bias import ForAndAgainst
 from epicrec.papers.mcsherry_mironov.measurements import (
     BITS,

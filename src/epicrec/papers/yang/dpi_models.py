@@ -1,9 +1,9 @@
-"""Any recommender after DPI: the server learns from ratings that were altered on the devices."""
+"""Recommenders after DPI: the server learns from ratings that the devices randomised."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +12,12 @@ import pyarrow as pa
 from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Ratings, find
 from epicrec.errors import InputError
-from epicrec.models import model_class
+from epicrec.models import make_model
 from epicrec.models.base import Recommender
-from epicrec.models.neighbours.users import Avg, Cos, Pcc
-from epicrec.models.yang import PublishedCos, PublishedPcc
-from epicrec.perturb.dpi.debiasing import Restoring
+from epicrec.papers.yang.dpm_models import PublishedNeighbours
 from epicrec.perturb.dpi.hiding import HidingDPI
 from epicrec.perturb.dpi.mechanism import DPI
+from epicrec.perturb.dpi.debiasing import Restoring
 from epicrec.privacy import Guarantee
 from epicrec.seeds import derived
 
@@ -28,7 +27,7 @@ class ReleasedRatings(Ratings):
     `save` and `open` keep them."""
 
 
-class _AfterDPI(Recommender):
+class AfterDPI(Recommender):
     """Alter every rating (Yang et al. 2019, section 3.1), then run an ordinary recommender.
 
     All that the recommender sees went through `DPI` (unit "rating value", change one) or, with the
@@ -45,6 +44,8 @@ class _AfterDPI(Recommender):
     status = "proved"
     units = ("rating value", "rating")
 
+    recommender: ClassVar[str]
+    """The method that learns from what was released."""
     inner: Recommender
     restoring: Restoring
     _memory: ReleasedRatings | None = None
@@ -112,7 +113,7 @@ class _AfterDPI(Recommender):
         self.inner = self._make_inner().fit(self._restored(released))
 
     def _make_inner(self) -> Recommender:
-        raise NotImplementedError
+        return make_model(self.recommender)
 
     def _released(self) -> ReleasedRatings:
         return ReleasedRatings(
@@ -214,25 +215,16 @@ def stacked(above: Ratings, below: Ratings) -> Ratings:
     )  # fmt: skip
 
 
-class DPIAvg(_AfterDPI):
-    """DPI, then each user's mean of their altered ratings."""
-
-    def _make_inner(self) -> Recommender:
-        return Avg()
-
-
-class _UserBasedAfterDPI(_AfterDPI):
+class NeighboursAfterDPI(AfterDPI):
     """`normalise` "all" divides by the weights of all neighbours, as published; "raters" by those
     of the neighbours who rated the item, as the models `pcc` and `cos` do."""
-
-    inner_types: ClassVar[dict[str, type[Recommender]]]
 
     def __init__(
         self,
         *,
         epsilon: float = 1.0,
         debias: bool = False,
-        normalise: str = "all",
+        normalise: Literal["all", "raters"] = "all",
         unit: str = "rating value",
         fakes: float = 100.0,
         seed: int | None = None,
@@ -241,25 +233,30 @@ class _UserBasedAfterDPI(_AfterDPI):
         self.normalise = normalise
 
     def _make_inner(self) -> Recommender:
-        if self.normalise not in self.inner_types:
-            raise InputError(f"normalise is 'all' or 'raters', not {self.normalise!r}")
-        return self.inner_types[self.normalise]()
+        if self.normalise == "all":
+            return PublishedNeighbours(centred=self.recommender == "pcc")
+        return super()._make_inner()
 
 
-class DPIPcc(_UserBasedAfterDPI):
+class DPIAvg(AfterDPI):
+    """DPI, then each user's mean of their altered ratings."""
+
+    recommender = "avg"
+
+
+class DPIPcc(NeighboursAfterDPI):
     """DPI, then neighbours weighted by Pearson's correlation."""
 
-    inner_types: ClassVar = {"all": PublishedPcc, "raters": Pcc}
+    recommender = "pcc"
 
 
-class DPICos(_UserBasedAfterDPI):
+class DPICos(NeighboursAfterDPI):
     """DPI, then neighbours weighted by the cosine."""
 
-    inner_types: ClassVar = {"all": PublishedCos, "raters": Cos}
+    recommender = "cos"
 
 
-class DPISvd(_AfterDPI):
+class DPISvd(AfterDPI):
     """DPI, then latent factors: any recommender can follow."""
 
-    def _make_inner(self) -> Recommender:
-        return model_class("svd")()
+    recommender = "svd"

@@ -14,7 +14,7 @@ from epicrec.engine.local import local
 from epicrec.errors import InputError
 from epicrec.evaluate import evaluate_rating, evaluate_topn
 from epicrec.models.bias import Popularity
-from epicrec.models.dpals import (
+from epicrec.papers.peers.dpals import (
     DPALS,
     ItemNormals,
     adaptive_levels,

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from epicrec.data import EMBEDDED, Dataset, available, load_dataset
-from epicrec.evaluate.four_blocks import ALGORITHMS, evaluate_yang, reduced
 from epicrec.files import slug
 from epicrec.papers.parts import Found, Paper, Part, Rows, Setting
+from epicrec.papers.yang.protocol import ALGORITHMS, evaluate_yang, reduced
 from epicrec.progress import report
 
 EPSILONS = (1.0, 2.0, 3.0, 4.0, 5.0)

@@ -1,4 +1,4 @@
-"""The algorithms of Yang et al. 2019 as published: Pcc and Cos, and DPM, their noisy versions."""
+"""DPM, the noisy recommenders of Yang et al. 2019, and the neighbours they are made of."""
 
 from __future__ import annotations
 
@@ -27,18 +27,23 @@ ENOUGH = "Every user has at least k ratings, and how many is public."
 ONCE = "Predictions are asked for once, since each call draws new noise."
 
 
-class _Published(Recommender):
+class PublishedNeighbours(Recommender):
     """`r̂_ai = r̄_a + Σ_u w_au (r_ui - r̄_u) / Σ_u |w_au|` as Yang et al. and Breese et al. have it.
 
     The sum above runs over the users u who rated i, the one below over all users (Breese et al.'s
     κ: "the absolute values of the weights sum to unity"), so an item with few raters stays near the
     user's mean. The paper's line 8 leaves the division out; predictions would leave the scale.
     Similarities of a block of histories at a time are in memory, never users × users.
+
+    `centred` weighs by Pearson's correlation over common items (equation 8), otherwise by the
+    cosine of the rating vectors (equation 9).
     """
 
     needs_known_users = True
-    centred: bool
     means_: AnyFloats
+
+    def __init__(self, *, centred: bool) -> None:
+        self.centred = centred
 
     def _fit(self, ratings: Ratings) -> None:
         self.means_ = self._means(ratings)
@@ -63,18 +68,6 @@ class _Published(Recommender):
             shares = weights / np.where(total > 0, total, 1)
             out[rows] = means[rows, None] + shares.astype(np.float32) @ deviations
         return out
-
-
-class PublishedPcc(_Published):
-    """Pearson's correlation over common items (Yang et al. 2019, equation 8)."""
-
-    centred = True
-
-
-class PublishedCos(_Published):
-    """The cosine of the rating vectors (Yang et al. 2019, equation 9)."""
-
-    centred = False
 
 
 class _DPM(Recommender):
@@ -130,7 +123,7 @@ class DPMAvg(_DPM):
         return np.broadcast_to(means[:, None], (histories.n_users, histories.n_items))
 
 
-class _DPMUserBased(_DPM, _Published):
+class _DPMUserBased(_DPM, PublishedNeighbours):
     """Algorithm 1 of Yang et al. 2019, with ε₁ = 0.2 ε and ε₂ = 0.8 ε unless `similarity_share`,
     the part of ε that is ε₁, is another.
 

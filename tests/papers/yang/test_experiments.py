@@ -13,11 +13,11 @@ import pytest
 from epicrec.data import Dataset, Ratings, load_dataset
 from epicrec.errors import InputError
 from epicrec.evaluate import audit
-from epicrec.evaluate.four_blocks import evaluate_yang, reduced, yang_blocks
-from epicrec.models.after_dpi import ReleasedRatings
 from epicrec.models.private_bias import PrivateBias
 from epicrec.papers.parts import Setting
-from epicrec.papers.yang import PAPER_SIZES, PARTS, errors_table, noise_table
+from epicrec.papers.yang.dpi_models import ReleasedRatings
+from epicrec.papers.yang.experiments import PAPER_SIZES, PARTS, errors_table, noise_table
+from epicrec.papers.yang.protocol import evaluate_yang, reduced, yang_blocks
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_active_users_are_altered_after_dpi(
     def as_it_is(_: object, histories: Ratings) -> ReleasedRatings:
         return ReleasedRatings(**vars(histories))
 
-    monkeypatch.setattr("epicrec.models.after_dpi._AfterDPI.released", as_it_is)
+    monkeypatch.setattr("epicrec.papers.yang.dpi_models.AfterDPI.released", as_it_is)
     assert evaluate_yang("dpi-avg", watched, epsilon=0.01, seeds=1).metrics["mae"] < lost - 0.05
 
 
@@ -136,7 +136,7 @@ def test_table_1_is_the_papers() -> None:
 def test_reproduction_writes_tables_and_plots(
     watched: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("epicrec.papers.yang.paper_datasets", lambda: [watched])
+    monkeypatch.setattr("epicrec.papers.yang.experiments.paper_datasets", lambda: [watched])
     found = PARTS.parts[1].make(Setting(tmp_path, quick=True))
     assert {row["method"] for row in found.tables["MAE and MSE"]} == {
         "non-private", "dpi", "dpi, debiased", "dpm", "sound default"
