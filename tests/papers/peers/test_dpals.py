@@ -14,6 +14,7 @@ from epicrec.engine.local import local
 from epicrec.errors import InputError
 from epicrec.evaluate import evaluate_rating, evaluate_topn
 from epicrec.models.bias import Popularity
+from epicrec.models.neighbours.users import Avg
 from epicrec.papers.peers.dpals import (
     DPALS,
     ItemNormals,
@@ -22,7 +23,6 @@ from epicrec.papers.peers.dpals import (
     solved_items,
     user_weights,
 )
-from epicrec.models.neighbours.users import Avg
 from epicrec.testing.guarantees import GuaranteeContract
 from epicrec.testing.recommenders import RecommenderContract
 

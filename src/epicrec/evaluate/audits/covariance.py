@@ -22,7 +22,6 @@ from epicrec.evaluate.audits.game import Game, fisher
 from epicrec.evaluate.audits.search import climb
 from epicrec.models.covariance.model import CovarianceSVD
 from epicrec.models.covariance.statistics import ItemEffects, PairSums
-from epicrec.papers.peers.dpals import ItemNormals
 from epicrec.models.private_bias import ForAndAgainst
 from epicrec.papers.mcsherry_mironov.measurements import (
     BITS,
@@ -32,6 +31,7 @@ from epicrec.papers.mcsherry_mironov.measurements import (
     residual_sums,
     weight_sums,
 )
+from epicrec.papers.peers.dpals import ItemNormals
 from epicrec.privacy import Guarantee, gaussian_guarantee, gaussian_mu
 
 STARS = Scale(1, 5, 1)

@@ -15,9 +15,9 @@ from epicrec.errors import InputError
 from epicrec.models import make_model
 from epicrec.models.base import Recommender
 from epicrec.papers.yang.dpm_models import PublishedNeighbours
+from epicrec.perturb.dpi.debiasing import Restoring
 from epicrec.perturb.dpi.hiding import HidingDPI
 from epicrec.perturb.dpi.mechanism import DPI
-from epicrec.perturb.dpi.debiasing import Restoring
 from epicrec.privacy import Guarantee
 from epicrec.seeds import derived
 
