@@ -71,7 +71,7 @@ def test_its_groups_are_not_kept_up_to_date(cls: Any, viewers: Ratings) -> None:
         model.fit_alteregos()
 
 
-@pytest.mark.parametrize(("method", "cls"), zip(("d2p", "i-d2p"), EVERY, strict=True))
+@pytest.mark.parametrize(("method", "cls"), [("d2p", EVERY[0]), ("i-d2p", EVERY[1])])
 def test_by_name_and_from_a_file(method: str, cls: Any, viewers: Ratings, tmp_path: Any) -> None:
     model = make_model(method, as_published=True, neighbours=2, **OPEN).fit(viewers)
     assert type(model) is cls

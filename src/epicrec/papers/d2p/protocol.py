@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from epicrec.data import Catalogue, Dataset, Ratings, split_random
 from epicrec.errors import InputError
@@ -20,22 +23,22 @@ from epicrec.progress import report
 SIZES = (1, 5, 10, 20)
 
 
+@dataclass(frozen=True)
 class Trial:
-    """A data set divided for the protocol: profiles to learn from, what is held out, all seen; and
-    the whole of it."""
+    """A data set divided for the protocol: profiles to learn from, what is held out, all that was
+    seen, and the whole of it."""
 
-    def __init__(
-        self,
-        name: str,
-        train: Ratings,
-        test: Ratings,
-        seen: Ratings,
-        catalogue: Any,
-        whole: Ratings,
-    ) -> None:
-        self.name, self.train, self.test, self.seen, self.whole = name, train, test, seen, whole
-        self.catalogue: Catalogue | None = catalogue
-        self.judged = np.flatnonzero(test.user_counts > 0)
+    name: str
+    train: Ratings
+    test: Ratings
+    seen: Ratings
+    catalogue: Catalogue | None
+    whole: Ratings
+
+    @cached_property
+    def judged(self) -> npt.NDArray[np.intp]:
+        """Who has something held out."""
+        return np.flatnonzero(self.test.user_counts > 0)
 
 
 def trial(dataset: Dataset, *, seed: int = 0, liked_from: float | None = None) -> Trial:
