@@ -35,9 +35,9 @@ from family import Weighed
 
 from epicrec.data import Ratings, Scale, load_dataset
 from epicrec.data.datasets import convert_dataset
-from epicrec.engine.local import local
-from epicrec.engine.session import session
+from epicrec.engine import local
 from epicrec.engine.spark import SparkRatings
+from epicrec.engine.spark_data import session
 from epicrec.evaluate import evaluate
 from epicrec.machine import peak_memory
 from epicrec.models.covariance import histories, kernel, ratings

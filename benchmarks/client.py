@@ -40,9 +40,9 @@ from epicrec.client.main import make_client
 from epicrec.client.matching import Matcher
 from epicrec.client.sources import Family, Profile, Visit, read_visits
 from epicrec.data import Catalogue, Ratings
+from epicrec.demo.servers import running
 from epicrec.models import model_class
 from epicrec.server import Settings
-from epicrec.system.loopback import running
 
 PAGES = {
     "start": "/",

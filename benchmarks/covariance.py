@@ -33,8 +33,7 @@ import numpy as np
 from family import Weighed
 
 from epicrec.data import Catalogue, Ratings, Scale, load_dataset, split_probe
-from epicrec.engine import RemoteRatings
-from epicrec.engine.local import local
+from epicrec.engine import RemoteRatings, local
 from epicrec.machine import peak_memory
 from epicrec.models.covariance.kernel import memory_needed
 from epicrec.models.covariance.model import CovarianceSVD
@@ -104,8 +103,8 @@ def netflix_fit(engine: str, every: int) -> dict[str, Any]:
 
 def in_spark(every: int) -> tuple[Any, Catalogue | None]:
     from epicrec.data.datasets import public_of
-    from epicrec.engine.session import load_frame, session
     from epicrec.engine.spark import SparkRatings
+    from epicrec.engine.spark_data import load_frame, session
 
     known = public_of("netflix", items=None, scale=None)
     rows = load_frame(session("local[2]"), "netflix")

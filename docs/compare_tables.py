@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from epicrec.evaluate.contenders import CHIEN, TASKS
+from epicrec.evaluate.compare import CHIEN, TASKS
 from epicrec.evaluate.plots import plot_comparison
 
 HERE = Path(__file__).parent

@@ -16,7 +16,7 @@ from epicrec.collective.simulation import released, simulate, two_servers
 from epicrec.collective.statistics import basis_of, published, sensitivity_of, statistic_of
 from epicrec.collective.training import NextRound, Task, resumed, train
 from epicrec.data import load_dataset
-from epicrec.engine.local import local
+from epicrec.engine import local
 from epicrec.models.covariance.basis import Basis
 from epicrec.models.covariance.statistics import STEPS, ItemEffects
 from epicrec.models.covariance.tastes import ItemTastes, TasteProducts, in_integers

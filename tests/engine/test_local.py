@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epicrec.data import Ratings
+from epicrec.engine import local, merge
 from epicrec.engine import local as engine
-from epicrec.engine import merge
-from epicrec.engine.local import local
 from epicrec.errors import InputError
 from epicrec.models.covariance.statistics import ItemEffects, PairSums
 

@@ -7,7 +7,7 @@ import pytest
 
 from epicrec.data import Catalogue, Dataset, Ratings, load_dataset
 from epicrec.errors import InputError
-from epicrec.evaluate.audits.d2p import D2P_MODELS
+from epicrec.evaluate.audits.fitted_models import D2P_MODELS
 from epicrec.evaluate.d2p_lists import jester, measure, trial
 from epicrec.models.alterego.users import D2PUserKNN
 from epicrec.models.bias import Popularity

@@ -30,8 +30,7 @@ from epicrec.collective.statistics import (
 )
 from epicrec.collective.task import ASSUMES, Parameters
 from epicrec.data import Catalogue, Ratings
-from epicrec.engine import Engine
-from epicrec.engine.local import local
+from epicrec.engine import Engine, local
 from epicrec.models.covariance.basis import Basis
 from epicrec.models.covariance.budget import Budget
 from epicrec.models.covariance.histories import release_histories

@@ -186,7 +186,10 @@ def evaluate_model(
         )  # fmt: skip
     return Evaluation(
         model.method, dataset.name, protocol, model.guarantee, metrics, seconds,
-        {"seed": seed, "test_fraction": test_fraction, **_plain(model.parameters())},
+        {
+            "seed": seed, "test_fraction": test_fraction,
+            **given(as_published=model.as_published or None), **_plain(model.parameters()),
+        },
         asked=method if isinstance(method, str) else "", record=model.record,
     )  # fmt: skip
 

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from epicrec.arrays import Integers
 from epicrec.data import Catalogue, Ratings, Scale
-from epicrec.engine import Engine, Once, drawn, summed
-from epicrec.engine.local import where_they_are
+from epicrec.engine import Engine, Once, drawn, summed, where_they_are
 from epicrec.models.estimates import ItemSums, item_estimates
 from epicrec.models.factors import FactorModel, rating_state
 from epicrec.models.features import item_features

@@ -40,7 +40,8 @@ class RecommenderContract:
         assert not [name for name in vars(model) if name.endswith("_")]
 
     def test_is_found_by_name(self) -> None:
-        assert model_class(self.make().method) is self.model_type
+        as_published = self.model_type.as_published
+        assert model_class(self.make().method, as_published=as_published) is self.model_type
 
     def test_unfitted_says_so(self) -> None:
         with pytest.raises(NotFittedError, match="fit"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epicrec.data import Ratings, load_dataset
-from epicrec.engine.local import local
+from epicrec.engine import local
 from epicrec.models.covariance import budget
 from epicrec.models.covariance.budget import Budget
 from epicrec.models.covariance.looks import Look, look_at_effects, reach_of

@@ -12,7 +12,7 @@ from epicrec.models.base import Feedback
 from epicrec.models.covariance.budget import Budget, NoiseKind, check_budget
 from epicrec.models.covariance.histories import release_histories
 from epicrec.models.covariance.neighbours import neighbour_predictions
-from epicrec.models.covariance.published import fit_published
+from epicrec.models.covariance.published import fit_published, largest_loss, theta_worth
 from epicrec.models.covariance.ratings import release_ratings
 from epicrec.models.covariance.statistics import Unit
 from epicrec.models.exact import fit_ratings
@@ -43,6 +43,8 @@ class CovarianceSVD(ReleasedFactors):
     units = ("rating", "user")
     by_weights = False
     """Whether neighbours as published need the released weights of pairs."""
+    theta_worth = staticmethod(theta_worth)
+    largest_loss = staticmethod(largest_loss)
 
     def __init__(
         self,

@@ -153,6 +153,27 @@ def _pair_sums(ratings: Ratings, values: Integers, norm: int, unit: str) -> Inte
     return np.asarray(_outer(ratings.indptr, ratings.items, values, each, ratings.n_items))
 
 
+def largest_loss(first: Ratings, second: Ratings, means: Integers, theta: float) -> float:
+    """The ε that Laplace noise, for one rating, leaves between two inputs: Σ |Δ_j|/scale_j.
+
+    It is reached at the outcomes where all noise points away. `means` are the released item means,
+    in stars.
+    """
+    levels = means << BITS[1][0]
+    sums = [
+        (
+            *effect_sums(one, 1, "rating"),
+            *residual_sums(one, levels, 1, "rating"),
+            covariance_sums(one, levels, 0, 1, "rating"),
+            weight_sums(one, 1, "rating"),
+        )
+        for one in (first, second)
+    ]
+    scales = noise_scales(len(means), 1, "rating", theta)
+    moved = zip(*sums, scales, strict=True)
+    return sum(float(np.abs(a - b).sum() / scale) for a, b, scale in moved)
+
+
 def _steps(ratings: Ratings, norm: int) -> Integers:
     """Ratings on the grid; the paper's go from 1 to 5."""
     assert ratings.scale is not None

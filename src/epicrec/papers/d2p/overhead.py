@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from epicrec.data import Dataset, Scale
-from epicrec.evaluate.audits.d2p import D2P_MODELS
+from epicrec.evaluate.audits.fitted_models import D2P_MODELS
 from epicrec.models.alterego.model import aligned, alterego_matrix
 from epicrec.models.covariance.model import CovarianceSVD
 from epicrec.papers.d2p.tables import PAPER

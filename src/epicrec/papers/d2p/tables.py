@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from epicrec.data import Dataset, Ratings
-from epicrec.evaluate.audits.d2p import D2P_MODELS
+from epicrec.evaluate.audits.fitted_models import D2P_MODELS
 from epicrec.evaluate.d2p_lists import SIZES, Trial, mean_of, measure, trial
 from epicrec.models.alterego.model import aligned
 from epicrec.models.alterego.users import D2PUserKNN

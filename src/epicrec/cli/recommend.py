@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epicrec.cli.app import app
-from epicrec.cli.output import (
-    Json,
-    err,
-    load_data,
-    load_items,
-    out,
-    print_record,
-    print_table,
-    progress,
-    show,
-)
+from epicrec.cli.options import Json, load_data, load_items
+from epicrec.cli.output import err, out, print_record, print_table, progress, show
 from epicrec.errors import InputError
 
 if TYPE_CHECKING:
@@ -150,7 +141,7 @@ def _checked_output(output: Path | None, such_as: str) -> Path:
 
 
 def _histories(fitted: Recommender, data: str | None) -> Ratings:
-    """Of the data set that is named, or those that the model was learned from and keeps."""
+    """The histories of the named data set, or those that the model keeps."""
     if data is not None:
         rated = fitted.feedback == "explicit"
         found: Ratings = load_data(data, None, rated=rated).ratings
