@@ -9,20 +9,24 @@ from typing import Annotated
 import typer
 
 from epicrec._version import __version__
-from epicrec.cli import (  # noqa: F401  (they add commands, in the order of --help)
+from epicrec.cli.app import app
+from epicrec.cli.output import err
+from epicrec.errors import EpicrecError, InputError
+
+# Each module adds its commands, and --help lists them in this order.
+# isort: off
+from epicrec.cli import (  # noqa: F401
     audit,
     collective,
     compare,
     data,
+    recommend,
     evaluate,
     perturb,
-    programs,
-    recommend,
     reproduce,
+    programs,
 )
-from epicrec.cli.app import app
-from epicrec.cli.output import err
-from epicrec.errors import EpicrecError, InputError
+# isort: on
 
 __all__ = ["app", "main"]
 

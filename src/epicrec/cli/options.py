@@ -106,19 +106,11 @@ def load_data(
     return dataset
 
 
-def check_engine(
-    engine: str, master: str | None, *, among: tuple[str, ...] = ("local", "spark")
-) -> None:
-    if engine not in among:
-        raise InputError(f"--engine is {' or '.join(among)} here, not {engine!r}")
+def check_engine(engine: str, master: str | None) -> None:
+    if engine not in ("local", "spark"):
+        raise InputError(f"--engine is local or spark here, not {engine!r}")
     if (master is not None) != (engine == "spark"):
         raise InputError("--engine spark and --master URL go together, such as --master 'local[2]'")
-
-
-def load_items(name: str) -> Any:
-    from epicrec.data.datasets import load_catalogue
-
-    return load_catalogue(name)
 
 
 def read_settings(pairs: list[str] | None) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from epicrec.cli.options import (
     ScaleOption,
     Set,
     check_engine,
-    load_items,
     read_scale,
     read_settings,
 )
@@ -70,6 +69,7 @@ def perturb(
 
     With --engine spark, --data and --output: the histories of a whole population in a cluster.
     """
+    from epicrec.data.datasets import load_catalogue
     from epicrec.data.source import Source
     from epicrec.files import check_output
     from epicrec.parameters import given
@@ -80,7 +80,7 @@ def perturb(
     _check_whose(history, data, output, ledger, master)
     if ledger is not None:
         check_output(ledger)
-    items = load_items(catalogue)
+    items = load_catalogue(catalogue)
     public = given(catalogue=items, scale=read_scale(scale))
     options = given(epsilon=epsilon, as_published=as_published or None) | read_settings(settings)
     perturber = make_perturber(method, **public, **options)
