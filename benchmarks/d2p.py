@@ -15,8 +15,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import json
 
 from epicrec.data import available, load_dataset
-from epicrec.evaluate.d2p_lists import jester
 from epicrec.papers.d2p.overhead import overhead
+from epicrec.papers.d2p.protocol import jester
 
 if __name__ == "__main__":
     for name in ("ml-100k", "jester1-part1", "ml-1m"):

@@ -111,7 +111,7 @@ def test_an_instance_is_checked_when_it_learns(viewers: Any) -> None:
         ("s-epicrec", {"p": 0}, "no setting 'p'"),
         ("s-epicrec", {"p": None}, "no setting 'p'"),
         ("s-epicrec", {"correct": False}, "no setting 'correct'"),
-        ("s-epicrec", {"calibration": "x"}, "'category'"),
+        ("s-epicrec", {"calibration": "x", "as_published": True}, "'category'"),
         ("d2p", {"p": "a"}, "number"),
         ("dpi", {"epsilon": 1.0}, "dpi needs scale; give the public scale"),
         ("nothing", {}, "no method 'nothing'"),

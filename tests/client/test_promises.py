@@ -40,8 +40,8 @@ from epicrec.client.vault import Vault
 from epicrec.client.web import Ask, State
 from epicrec.data import Catalogue, Ratings
 from epicrec.perturb import D2P, Release, perturber_class
+from epicrec.perturb.contract import Sent, Told
 from epicrec.perturb.levels import ALL, NO
-from epicrec.perturb.received import Sent, Told
 
 TEMPLATES = Path(promises.__file__).parent / "templates"
 PAGES = TEMPLATES.parent / "pages"

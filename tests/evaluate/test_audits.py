@@ -23,15 +23,16 @@ from epicrec.evaluate.audits import black_box, device_releases, methods
 from epicrec.evaluate.audits.game import Game, climb, judge
 from epicrec.evaluate.audits.methods import BROKEN, DEFAULTS, PUBLISHED, Row, games_of
 from epicrec.evaluate.audits.released_sums import Worlds, covariance_games
-from epicrec.models import after_dpi, make_model, private_bias
+from epicrec.models import make_model, private_bias
 from epicrec.models.covariance import budget
 from epicrec.models.covariance import ratings as covariance
 from epicrec.models.covariance.statistics import ItemEffects
+from epicrec.papers.yang.dpi_models import AfterDPI, ReleasedRatings
 from epicrec.perturb import SEpicRec
-from epicrec.perturb.d2p.substitution import Channel
-from epicrec.perturb.dpi import codes, hiding
+from epicrec.perturb.d2p.channel import Channel
+from epicrec.perturb.dpi import hiding, rating_codes
 from epicrec.perturb.epicrec import mechanism
-from epicrec.perturb.epicrec.plan import Plan
+from epicrec.perturb.epicrec.layout import Layout
 from epicrec.server.ranking import Ranking
 from epicrec.server.store import catalogue as stored_catalogue
 from epicrec.server.store import received
@@ -123,18 +124,18 @@ def _without_first(noisy: Any, *_: Any) -> Any:
 
 
 def _each_category_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Plan, "scales", lambda plan, epsilon, _: np.full(len(plan.noisy), 1 / epsilon))
+    patch.setattr(Layout, "scales", lambda own, epsilon: np.full(len(own.noisy), 1 / epsilon))
 
 
 def _forgetful(patch: pytest.MonkeyPatch) -> None:
     def drawn(_: Any, ratings: Any, memories: Any, noise: Any) -> Any:
         del memories
         found = noise.alter(ratings)
-        return after_dpi.ReleasedRatings(
+        return ReleasedRatings(
             ratings.user_ids, found.item_ids, found.indptr, found.items, found.values, found.scale
         )
 
-    patch.setattr(after_dpi._AfterDPI, "_drawn", drawn)
+    patch.setattr(AfterDPI, "_drawn", drawn)
 
 
 def _one_noise_for_both_totals(patch: pytest.MonkeyPatch) -> None:
@@ -311,10 +312,10 @@ FAULTS: dict[str, tuple[Plant, Games, int]] = {
         scaled(mechanism, "discrete_laplace", 0.2), of(Row("m-epicrec", release=True)), 1200
     ),
     "DPI: half the noise": (
-        scaled(codes, "add_discrete_laplace", 0.5), of(Row("dpi-avg")), 20_000
+        scaled(rating_codes, "add_discrete_laplace", 0.5), of(Row("dpi-avg")), 20_000
     ),
     "DPI: a device's noise halved": (
-        scaled(codes, "add_discrete_laplace", 0.3), of(Row("dpi", release=True)), 1600
+        scaled(rating_codes, "add_discrete_laplace", 0.3), of(Row("dpi", release=True)), 1600
     ),
     "DPI: drawn anew at every fit": (_forgetful, of(Row("dpi-pcc")), 40_000),
     "HidingDPI: true ratings sent too often": (

@@ -146,7 +146,7 @@ def made(name: str, folder: Path) -> Any:
 def test_all_of_a_paper_on_the_embedded_films(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("epicrec", "parts"):
+    for module in ("epicrec.experiments", "parts"):
         monkeypatch.setattr(f"epicrec.papers.{module}.available", dict)
     found = reproduce("epicrec", tmp_path, quick=True)
     assert all(Path(path).is_file() for path in found["report"])

@@ -102,7 +102,7 @@ def perturb(
 
 
 def _show_release(release: Any, items: Any, recorded: bool, as_json: bool) -> None:
-    from epicrec.perturb.epicrec.utility import utility_bounds
+    from epicrec.papers.epicrec.utility import utility_bounds
 
     def plain() -> None:
         columns = {"times": release.counts, "rating": release.ratings}

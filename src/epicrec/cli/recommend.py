@@ -181,7 +181,7 @@ def _read_history(path: Path, model: Any) -> Any:
     import pyarrow as pa
 
     from epicrec.data.source import Source
-    from epicrec.models.after_dpi import ReleasedRatings
+    from epicrec.papers.yang.dpi_models import ReleasedRatings
     from epicrec.perturb import Release
 
     if path.suffix != ".json":

@@ -77,7 +77,9 @@ def _cost(catalogue: Catalogue, stored: Stored, item_id: str) -> float | None:
         return None if stored.release.clear or promise.delta else promise.epsilon
     if at < 0 or withheld(catalogue, stored.choice.levels(catalogue))[at]:
         return 0.0
-    found = perturber_class(stored.release.method).odds(stored.release, item_id, catalogue)
+    release = stored.release
+    mechanism = perturber_class(release.method, as_published=release.as_published)
+    found = mechanism.odds(release, item_id, catalogue)
     if found is None:
         return None
     if found.epsilon == inf and item_id not in set(stored.release.items):

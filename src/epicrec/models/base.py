@@ -48,7 +48,7 @@ class Recommender(ABC):
     """What the guarantee rests on unless a setting changes it, as `epicrec methods` lists it."""
     units: ClassVar[tuple[Unit, ...]] = ()
     """What the guarantee can hide, the default first; nothing where there is none."""
-    as_published: bool = False
+    as_published: ClassVar[bool] = False
     """True for a paper's own version of a method, which `as_published=True` chooses by name."""
 
     engine: Engine = staticmethod(where_they_are)

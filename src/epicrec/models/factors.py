@@ -43,8 +43,6 @@ class AtHome:
     (F_Hᵀ W F_H + s² I)⁻¹ F_Hᵀ W (r - offset_H - doubt_H·u) with W = s²/(s² + variance_H): the
     posterior mean of p ~ Normal(0, I) when ratings have noise of variance s² and item means are
     known up to `variance`.
-
-    With `centring`, u is the mean of the person's residuals instead, as of so many more at 0.
     """
 
     offsets: AnyFloats
@@ -53,7 +51,6 @@ class AtHome:
     doubt: AnyFloats | None = None
     variance: AnyFloats | None = None
     usual: float = 0.0
-    centring: float | None = None
 
     def expected(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
         """u of each person, and the residuals of their ratings."""
@@ -61,10 +58,8 @@ class AtHome:
         residuals = np.asarray(histories.values - self.offsets[items], np.float64)
         if self.doubt is None:
             return np.zeros(n), residuals
-        above, more = self.offsets[items] - self.usual, ITEMS_TO_CHANGE
-        if self.centring is not None:
-            above, more = residuals, self.centring
-        lie = np.bincount(users, above, n) / (histories.user_counts + more)
+        above = self.offsets[items] - self.usual
+        lie = np.bincount(users, above, n) / (histories.user_counts + ITEMS_TO_CHANGE)
         return lie, residuals - self.doubt[items] * lie[users]
 
     def people(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
@@ -97,14 +92,12 @@ class FactorModel(Recommender):
     doubt_: AnyFloats | None = None
     variance_: AnyFloats | None = None
     usual_: float = 0.0
-    centring_: float | None = None
 
     @property
     def at_home(self) -> AtHome:
         return AtHome(
-            self.offsets_, self.factors_, self.ridge_, self.doubt_, self.variance_, self.usual_,
-            self.centring_,
-        )  # fmt: skip
+            self.offsets_, self.factors_, self.ridge_, self.doubt_, self.variance_, self.usual_
+        )
 
     def _scores(self, histories: Ratings) -> AnyFloats:
         lie, found = self._people(histories)

@@ -19,7 +19,7 @@ from epicrec.models.factors import FactorModel, rating_state
 from epicrec.models.features import item_features
 from epicrec.models.saving import Arrays
 from epicrec.models.taste import Spread, taste_columns
-from epicrec.perturb.dpi.codes import codes_of, span
+from epicrec.perturb.dpi.rating_codes import codes_of, span
 from epicrec.privacy import Guarantee, add_discrete_laplace, laplace_scale
 from epicrec.seeds import derived
 

@@ -33,17 +33,21 @@ def make_model(
     epsilon: float | None = None,
     catalogue: Catalogue | None = None,
     seed: int | None = None,
+    as_published: bool | None = None,
     **settings: Any,
 ) -> Recommender:
     """The model behind a method's name; with an `epsilon`, its private counterpart.
 
-    `catalogue` and `seed` are offered to all, for those that can use them; any other setting that
-    the model does not have is an error.
+    `as_published` chooses the paper's own version of the method, where there is one. `catalogue`
+    and `seed` are offered to all, for those that can use them; any other setting that the model
+    does not have is an error.
     """
     if epsilon is not None:
         method, settings = PRIVATE.get(method, method), {"epsilon": epsilon, **settings}
-    cls = model_class(method)
+    cls = model_class(method, as_published=bool(as_published))
     has = taken(cls)
+    if not as_published:
+        _check_not_the_papers(method, [name for name in settings if name not in has])
     if "epsilon" in settings and "epsilon" not in has:
         private = ", ".join(f"{m} ({PRIVATE[m]})" for m in PRIVATE)
         raise InputError(f"{method} has no private version; those that have: {private}")
@@ -52,6 +56,16 @@ def make_model(
     check(method, cls, settings)
     check_complete(method, cls, settings)
     return cls(**settings)
+
+
+def _check_not_the_papers(method: str, unknown: list[str]) -> None:
+    """Refuse a setting that only the paper's own version has, and say so."""
+    if not unknown or method not in registry.names(registry.published(registry.MODELS)):
+        return
+    published = taken(model_class(method, as_published=True))
+    for name in unknown:
+        if name in published:
+            raise InputError(f"{name} is the paper's parameter; it goes with as_published=True")
 
 
 def load(path: str | Path) -> Recommender:
@@ -63,7 +77,7 @@ def load(path: str | Path) -> Recommender:
             f"{path} holds a {method!r} model, which is not known here; install the package that "
             "brings it, or a newer epicrec"
         )
-    cls = model_class(method)
+    cls = model_class(method, as_published=meta["as_published"])
     try:
         check(method, cls, meta["parameters"])
         model = cls(**meta["parameters"])._restore(meta, arrays)

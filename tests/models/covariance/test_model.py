@@ -9,7 +9,6 @@ from epicrec.models.covariance import kernel
 from epicrec.models.covariance.budget import Budget
 from epicrec.models.covariance.kernel import dense, pair_sums
 from epicrec.models.covariance.model import CovarianceKNN, CovarianceSVD
-from epicrec.models.covariance.published import theta_of
 from epicrec.models.covariance.statistics import ItemEffects, PairSums
 from epicrec.privacy import gaussian_epsilon, gaussian_mu
 from epicrec.testing.recommenders import RecommenderContract
@@ -28,11 +27,6 @@ class TestCovarianceSVDByUser(RecommenderContract):
 class TestCovarianceSVDOfHistories(RecommenderContract):
     model_type = CovarianceSVD
     settings = {"epsilon": 5.0, "unit": "user", "feedback": "implicit", "seed": 0}
-
-
-class TestCovarianceSVDAsPublished(RecommenderContract):
-    model_type = CovarianceSVD
-    settings = {"epsilon": 5.0, "as_published": True, "seed": 0}
 
 
 class TestCovarianceKNN(RecommenderContract):
@@ -142,9 +136,6 @@ def test_the_file_holds_only_what_was_released(viewers: Ratings, tmp_path) -> No
         ({"epsilon": 1, "delta": 1}, "delta"),
         ({"epsilon": 1, "unit": "item"}, "unit"),
         ({"epsilon": 1, "noise": "uniform"}, "noise"),
-        ({"theta": 1}, "as_published"),
-        ({"theta": 1, "epsilon": 1, "as_published": True}, "twice"),
-        ({"as_published": True, "feedback": "implicit"}, "histories"),
         ({"epsilon": 1, "factors": 0}, "factors"),
     ],
 )
@@ -170,27 +161,6 @@ def test_neighbours_agree_with_factors_when_all_are_used(viewers: Ratings) -> No
     svd = CovarianceSVD(epsilon=20, seed=0).fit(viewers)
     one, two = (m.predict(viewers)["score"].to_numpy() for m in (knn, svd))
     np.testing.assert_allclose(one, two, atol=1e-4)
-
-
-@pytest.mark.parametrize("unit", ["rating", "user"])
-@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
-def test_as_published_says_what_its_noise_is_worth(viewers: Ratings, unit, noise) -> None:
-    paper = CovarianceSVD(epsilon=2, noise=noise, unit=unit, as_published=True, seed=0)
-    guarantee = paper.fit(viewers).guarantee
-    assert guarantee.status == "proved"
-    if noise == "gaussian":
-        assert guarantee.epsilon < 2  # exact composition of the same noise certifies less
-    elif unit == "rating":
-        assert guarantee.epsilon > 2  # α is 8 and not 4
-    by_theta = CovarianceSVD(
-        theta=theta_of(2, paper.delta, 2 if noise == "gaussian" else 1),
-        noise=noise,
-        unit=unit,
-        as_published=True,
-        seed=0,
-    ).fit(viewers)
-    assert by_theta.guarantee == guarantee
-    np.testing.assert_array_equal(by_theta.offsets_, paper.offsets_)
 
 
 def test_no_entry_of_a_residual_leaves_the_clamp(viewers: Ratings) -> None:

@@ -14,10 +14,10 @@ import pytest
 from epicrec.data import Ratings, Scale
 from epicrec.models.covariance import statistics
 from epicrec.models.covariance.moments import Moments, Overall
-from epicrec.models.covariance.published import COVARIANCE, measurements
 from epicrec.models.covariance.statistics import STEPS, ItemEffects, PairSums, in_steps
 from epicrec.models.private_bias import ForAndAgainst
 from epicrec.models.taste import Spread
+from epicrec.papers.mcsherry_mironov.measurements import COVARIANCE, measurements
 
 STARS = Scale(1, 5, 1)
 N_ITEMS = 40

@@ -16,15 +16,13 @@ from epicrec.arrays import Bools, Floats
 from epicrec.data import Ratings, Scale
 from epicrec.evaluate.audits.game import Game, climb, fisher
 from epicrec.models import Recommender, make_model
-from epicrec.models.alterego.items import D2PItems, D2PSvd
-from epicrec.models.alterego.users import D2PUserKNN
 from epicrec.models.private_bias import ForAndAgainst
-from epicrec.perturb.d2p.choice import choose
 from epicrec.perturb.d2p.groups import no_features
+from epicrec.perturb.d2p.tuning import choose
 from epicrec.privacy import Guarantee
 
 STARS = Scale(1, 5, 1)
-D2P_MODELS: dict[str, type[Any]] = {"d2p": D2PUserKNN, "i-d2p": D2PItems, "d2p-svd": D2PSvd}
+D2P_MODELS = ("d2p", "i-d2p", "d2p-svd")
 _HIDDEN_AMONG = 400
 """Items, where DPI hides which of them were rated."""
 _D2P_ITEMS = 20
@@ -184,7 +182,7 @@ def d2p_games(method: str, epsilon: float) -> list[Game]:
     ids = np.arange(_D2P_ITEMS)
     chosen = choose(no_features(ids), epsilon)  # once, not at each fit
     options = {name: getattr(chosen, name) for name in ("p", "p_star", "lam", "floor")}
-    model = D2P_MODELS[method](**options)
+    model: Any = make_model(method, **options)
 
     def play(bits: Bools) -> Floats:
         model.fit(Ratings.from_columns(np.arange(len(bits)), bits.astype(int)).with_items(ids))

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
-from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback
 from epicrec.models.covariance.budget import Budget, NoiseKind, check_budget
 from epicrec.models.covariance.histories import release_histories
-from epicrec.models.covariance.neighbours import neighbour_predictions
-from epicrec.models.covariance.published import fit_published, largest_loss, theta_worth
+from epicrec.models.covariance.neighbours import ByNeighbours
 from epicrec.models.covariance.ratings import release_ratings
 from epicrec.models.covariance.statistics import Unit
 from epicrec.models.exact import fit_ratings
 from epicrec.models.factors import ReleasedFactors, fit_histories, most_factors
 from epicrec.models.features import item_features
 from epicrec.privacy import Guarantee
-
-NEIGHBOURS, PUBLISHED_NEIGHBOURS = 40, 20
 
 
 class CovarianceSVD(ReleasedFactors):
@@ -34,17 +27,10 @@ class CovarianceSVD(ReleasedFactors):
     The sensitivities are proved in docs/covariance.md. The guarantee is ε (`noise="laplace"`) or
     (ε, δ) by exact Gaussian composition (`noise="gaussian"`). `epsilon=None` is the same without
     noise.
-
-    `as_published=True` is the paper's recipe with its constants, its θ and ε instead;
-    `cleaned=False` is that without its section 4.6.
     """
 
     status = "proved"
     units = ("rating", "user")
-    by_weights = False
-    """Whether neighbours as published need the released weights of pairs."""
-    theta_worth = staticmethod(theta_worth)
-    largest_loss = staticmethod(largest_loss)
 
     def __init__(
         self,
@@ -55,9 +41,6 @@ class CovarianceSVD(ReleasedFactors):
         noise: NoiseKind = "gaussian",
         feedback: Feedback = "explicit",
         factors: int | None = None,
-        as_published: bool = False,
-        theta: float | None = None,
-        cleaned: bool = True,
         seed: int | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -66,18 +49,11 @@ class CovarianceSVD(ReleasedFactors):
         self.noise: NoiseKind = noise
         self.feedback: Feedback = feedback
         self.factors = factors
-        self.as_published = as_published
-        self.theta = theta
-        self.cleaned = cleaned
         self.seed = seed
 
     @property
-    def promises(self) -> bool:
-        return super().promises or self.theta is not None
-
-    @property
     def by_sums(self) -> bool:
-        return self.epsilon is not None and not self.as_published
+        return self.epsilon is not None
 
     def _fit(self, ratings: Ratings) -> None:
         self._fit_with(ratings, None)
@@ -86,9 +62,7 @@ class CovarianceSVD(ReleasedFactors):
         self._check()
         k = most_factors(self.factors, self.feedback)
         features = item_features(catalogue, ratings.item_ids)
-        if self.as_published:
-            state, promise = fit_published(self, ratings)
-        elif self.epsilon is None:
+        if self.epsilon is None:
             promise = Guarantee.none(unit=self.unit)
             if self.feedback == "implicit":
                 state = fit_histories(ratings, k)
@@ -105,36 +79,22 @@ class CovarianceSVD(ReleasedFactors):
                 state = release_ratings(ratings, features, budget, k, self.engine)
             promise = budget.guarantee()
             state["released_"] = budget.spent
-        for name in ("doubt_", "variance_", "usual_", "centring_", "weights_"):
+        for name in ("doubt_", "variance_", "usual_"):
             vars(self).pop(name, None)  # of an earlier fit
         vars(self).update(state)
         self.guarantee_ = promise.to_dict()
 
     def _check(self) -> None:
         check_budget(self.epsilon, self.delta, self.unit, self.noise)
-        if self.theta is not None and not self.as_published:
-            raise InputError("theta is the paper's parameter; it goes with as_published=True")
-        if not self.cleaned and not self.as_published:
-            raise InputError("cleaned=False is the paper's; it goes with as_published=True")
-        if self.theta is not None and self.epsilon is not None:
-            raise InputError("theta and epsilon say the same thing twice; give one of them")
-        if self.as_published and self.feedback == "implicit":
-            raise InputError("the paper measures ratings, not histories; leave out as_published")
 
 
-class CovarianceKNN(CovarianceSVD):
+class CovarianceKNN(ByNeighbours, CovarianceSVD):
     """Neighbours by the same released covariance, with ridge weights solved at the user's side.
 
     McSherry & Mironov (2009), section 5.1, after Bell & Koren (2007): item i is predicted from the
     user's `k` rated items N with the largest covariance with i, by the weights
     (C_NN + s² I)⁻¹ C_Ni, where C is the cleaned covariance F Fᵀ of `CovarianceSVD`. `k` is 40.
-
-    `as_published=True` takes those that most people rated together with i instead, by the released
-    weights, and 20 of them.
     """
-
-    by_weights = True
-    weights_: npt.NDArray[np.float32]
 
     def __init__(
         self,
@@ -146,9 +106,6 @@ class CovarianceKNN(CovarianceSVD):
         noise: NoiseKind = "gaussian",
         feedback: Feedback = "explicit",
         factors: int | None = None,
-        as_published: bool = False,
-        theta: float | None = None,
-        cleaned: bool = True,
         seed: int | None = None,
     ) -> None:
         super().__init__(
@@ -158,29 +115,15 @@ class CovarianceKNN(CovarianceSVD):
             noise=noise,
             feedback=feedback,
             factors=factors,
-            as_published=as_published,
-            theta=theta,
-            cleaned=cleaned,
             seed=seed,
         )
         self.k = k
 
     def _check(self) -> None:
         super()._check()
-        if self.k is not None and self.k < 1:
-            raise InputError(f"k must be at least 1 neighbour, got {self.k}")
+        self._check_k()
         if self.feedback == "implicit":
             raise InputError(
                 "covariance-knn weighs neighbours by their ratings; for histories use "
                 "covariance-svd"
             )
-
-    def _scores(self, histories: Ratings) -> AnyFloats:
-        rows = np.repeat(np.arange(histories.n_users), len(self.offsets_))
-        items = np.tile(np.arange(len(self.offsets_)), histories.n_users)
-        return self._predict(histories, rows, items).reshape(histories.n_users, -1)
-
-    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
-        weights = self.weights_ if self.as_published else None
-        k = self.k or (PUBLISHED_NEIGHBOURS if self.as_published else NEIGHBOURS)
-        return neighbour_predictions(self.at_home, histories, k, rows, items, weights)

@@ -1,9 +1,9 @@
-"""Neighbour weights at the user's side, from a covariance in factored form."""
+"""Item neighbours at the user's side, from a covariance in factored form."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -11,14 +11,37 @@ import numpy.typing as npt
 
 from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Ratings
+from epicrec.errors import InputError
 from epicrec.machine import in_threads
 from epicrec.models.cholesky import solve
-from epicrec.models.factors import AtHome
+from epicrec.models.factors import AtHome, FactorModel
 from epicrec.progress import report
 
 LONGEST = 2000
 """Up to this length of a history, all its covariances are computed at once where many are asked
 for."""
+
+
+class ByNeighbours(FactorModel):
+    """Predicts an item from the `k` of the user's rated items that are nearest to it."""
+
+    usual_k: ClassVar[int] = 40
+    k: int | None
+    weights_: npt.NDArray[np.float32] | None = None
+    """What neighbours are chosen by, where it is not their covariance with the item."""
+
+    def _check_k(self) -> None:
+        if self.k is not None and self.k < 1:
+            raise InputError(f"k must be at least 1 neighbour, got {self.k}")
+
+    def _scores(self, histories: Ratings) -> AnyFloats:
+        rows = np.repeat(np.arange(histories.n_users), len(self.offsets_))
+        items = np.tile(np.arange(len(self.offsets_)), histories.n_users)
+        return self._predict(histories, rows, items).reshape(histories.n_users, -1)
+
+    def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
+        k = self.k or self.usual_k
+        return neighbour_predictions(self.at_home, histories, k, rows, items, self.weights_)
 
 
 def neighbour_predictions(

@@ -22,11 +22,11 @@ from epicrec.arrays import Integers
 from epicrec.data import Catalogue, find
 from epicrec.data.usual import drawn_by
 from epicrec.errors import InputError
-from epicrec.models.alterego.model import aligned
+from epicrec.models.d2p.alterego_model import aligned
 from epicrec.perturb import perturber_class
-from epicrec.perturb.d2p.correction import AlterEgos
-from epicrec.perturb.d2p.substitution import Channel
-from epicrec.perturb.received import Sent, Told, Totals
+from epicrec.perturb.contract import Sent, Told, Totals
+from epicrec.perturb.d2p.alteregos import AlterEgos
+from epicrec.perturb.d2p.channel import Channel
 from epicrec.progress import report
 from epicrec.server.meaning import Meaning
 from epicrec.server.store import catalogue, people, received, releases

@@ -18,10 +18,10 @@ from scipy.sparse import csr_matrix
 from epicrec.arrays import Array
 from epicrec.data import find
 from epicrec.errors import InputError
-from epicrec.models.alterego.blend import SURE, Blend, judged
-from epicrec.models.alterego.items import D2PSvd
-from epicrec.models.alterego.popularity import corrected_shares
-from epicrec.perturb.d2p.correction import AlterEgos
+from epicrec.models.d2p.blend import SURE, Blend, judged
+from epicrec.models.d2p.popularity import corrected_shares
+from epicrec.models.d2p.recommenders import D2PSvd
+from epicrec.perturb.d2p.alteregos import AlterEgos
 from epicrec.progress import report
 from epicrec.server.settings import Settings
 from epicrec.server.store import catalogue

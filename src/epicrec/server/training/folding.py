@@ -13,8 +13,8 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from epicrec.models import load
-from epicrec.models.alterego.blend import Blend
-from epicrec.perturb.d2p.correction import AlterEgos
+from epicrec.models.d2p.blend import Blend
+from epicrec.perturb.d2p.alteregos import AlterEgos
 from epicrec.server.store.received import Law, Own
 
 _MODEL = "model.npz"

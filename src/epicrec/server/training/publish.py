@@ -22,7 +22,7 @@ from epicrec import wire
 from epicrec.data import Catalogue, Ratings, Scale, load_dataset
 from epicrec.errors import EpicrecError, InputError
 from epicrec.models import Recommender, model_class
-from epicrec.models.alterego.items import D2PSvd
+from epicrec.models.d2p.recommenders import D2PSvd
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
 from epicrec.server.settings import STORE, Settings
