@@ -349,7 +349,7 @@ FAULTS: dict[str, tuple[Plant, Games, int]] = {
     "covariance: sensitivity too small": (
         _sensitivity(ItemEffects, Fraction(1, 2)), effects("user"), 24_000
     ),
-    "covariance: one noise for both looks": (_same_noise_twice, effects("user"), 8000),
+    "covariance: one noise for both measurements": (_same_noise_twice, effects("user"), 8000),
     "covariance: counts without noise": (_counts_plain, effects("user"), 8000),
     "covariance: a sum past the noise": (_past_the_noise, effects("user"), 8000),
     "covariance: a user's weight is missing": (
