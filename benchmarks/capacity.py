@@ -40,11 +40,11 @@ from epicrec.engine.spark import SparkRatings
 from epicrec.engine.spark_data import session
 from epicrec.evaluate import evaluate
 from epicrec.machine import peak_memory
-from epicrec.models.covariance import histories, kernel, ratings
-from epicrec.models.covariance.moments import Overall
-from epicrec.models.covariance.statistics import ItemEffects
-from epicrec.models.covariance.tastes import ItemTastes, TasteProducts
-from epicrec.models.private_bias import ForAndAgainst
+from epicrec.models.private import lists as histories
+from epicrec.models.private import pairs as kernel
+from epicrec.models.private import ratings
+from epicrec.models.private.statistics import ForAndAgainst, ItemEffects, Overall
+from epicrec.models.private.tastes import ItemTastes, TasteProducts
 
 STARS = Scale(1, 5, 1)
 DIRECTIONS, WIDE = 20, 100

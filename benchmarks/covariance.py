@@ -35,9 +35,8 @@ from family import Weighed
 from epicrec.data import Catalogue, Ratings, Scale, load_dataset, split_probe
 from epicrec.engine import RemoteRatings, local
 from epicrec.machine import peak_memory
-from epicrec.models.covariance.kernel import memory_needed
-from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.statistics import PairSums
+from epicrec.models.private.covariance import CovarianceSVD
+from epicrec.models.private.pairs import PairSums, memory_needed
 
 
 def simulated(users: int, items: int, per_user: int) -> Ratings:

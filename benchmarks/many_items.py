@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 from epicrec.data import Catalogue, Ratings
-from epicrec.models.covariance.model import CovarianceSVD
+from epicrec.models.private.covariance import CovarianceSVD
 
 
 def catalogue(items: int) -> Catalogue:

@@ -7,7 +7,7 @@ import numba
 
 for name in (
     "pandas", "scipy.linalg", "scipy.sparse.linalg", "epicrec.cli", "epicrec.client.device",
-    "epicrec.evaluate.protocols", "epicrec.models.covariance.model", "epicrec.models.factors",
+    "epicrec.evaluate.protocols", "epicrec.models.private.covariance", "epicrec.models.factors",
     "epicrec.models.neighbours.items", "epicrec.perturb.d2p.mechanism",
     "epicrec.perturb.epicrec.mechanism", "epicrec.server.api.app", "epicrec.server.main",
     "epicrec.server.training.fit", "epicrec.server.training.publish",

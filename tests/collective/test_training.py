@@ -17,10 +17,10 @@ from epicrec.collective.statistics import basis_of, published, sensitivity_of, s
 from epicrec.collective.training import NextRound, Task, resumed, train
 from epicrec.data import load_dataset
 from epicrec.engine import local
-from epicrec.models.covariance.basis import Basis
-from epicrec.models.covariance.statistics import STEPS, ItemEffects
-from epicrec.models.covariance.tastes import ItemTastes, TasteProducts, in_integers
 from epicrec.models.features import item_features
+from epicrec.models.private.basis import Basis
+from epicrec.models.private.statistics import STEPS, ItemEffects
+from epicrec.models.private.tastes import ItemTastes, TasteProducts, in_integers
 from epicrec.testing.recommenders import RecommenderContract
 
 

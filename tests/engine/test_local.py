@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from epicrec.data import Ratings
 from epicrec.engine import local, merge
 from epicrec.errors import InputError
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
+from epicrec.models.private.pairs import PairSums
+from epicrec.models.private.statistics import ItemEffects
 
 
 @pytest.mark.parametrize("unit", ["rating", "user"])

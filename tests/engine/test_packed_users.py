@@ -10,7 +10,8 @@ from epicrec.data import Ratings, Scale
 from epicrec.engine import packed_users as packed
 from epicrec.engine.packed_users import merged, packed_users, partial_sum, ratings_of, sliced
 from epicrec.errors import InputError
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
+from epicrec.models.private.pairs import PairSums
+from epicrec.models.private.statistics import ItemEffects
 
 STARS = Scale(1, 5, 1)
 

@@ -27,9 +27,10 @@ from epicrec.errors import InputError
 from epicrec.files import write_whole
 from epicrec.models import checkpoint, load, make_model
 from epicrec.models.bias import Bias
-from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
-from epicrec.models.private_bias import ForAndAgainst, PrivateBias
+from epicrec.models.private.covariance import CovarianceSVD
+from epicrec.models.private.pairs import PairSums
+from epicrec.models.private.statistics import ForAndAgainst, ItemEffects
+from epicrec.models.private_bias import PrivateBias
 from ports import held_port
 
 pytestmark = MARKS

@@ -24,9 +24,9 @@ from epicrec.evaluate.audits.game import Game, climb, judge
 from epicrec.evaluate.audits.methods import BROKEN, DEFAULTS, PUBLISHED, Row, games_of
 from epicrec.evaluate.audits.released_sums import Worlds, covariance_games
 from epicrec.models import make_model, private_bias
-from epicrec.models.covariance import budget
-from epicrec.models.covariance import ratings as covariance
-from epicrec.models.covariance.statistics import ItemEffects
+from epicrec.models.private import budget, statistics
+from epicrec.models.private import ratings as covariance
+from epicrec.models.private.statistics import ItemEffects
 from epicrec.papers.yang.dpi_models import AfterDPI, ReleasedRatings
 from epicrec.perturb import SEpicRec
 from epicrec.perturb.d2p.channel import Channel
@@ -196,7 +196,7 @@ def _same_noise_twice(patch: pytest.MonkeyPatch) -> None:
         now[0] = secrets.randbits(40)
         return honest(*given)
 
-    patch.setattr("epicrec.models.covariance.model.release_ratings", released)
+    patch.setattr("epicrec.models.private.covariance.release_ratings", released)
 
 
 def _counts_plain(patch: pytest.MonkeyPatch) -> None:
@@ -213,13 +213,13 @@ def _counts_plain(patch: pytest.MonkeyPatch) -> None:
 
 
 def _past_the_noise(patch: pytest.MonkeyPatch) -> None:
-    honest = covariance.look_at_effects
+    honest = covariance.measure_effects
 
-    def looked(ratings: Any, own: Any, share: float, engine: Any, **more: Any) -> Any:
+    def measured(ratings: Any, own: Any, share: float, engine: Any, **more: Any) -> Any:
         engine(ItemEffects(own.unit, own.norm, ratings.scale), ratings)  # and no noise
         return honest(ratings, own, share, engine, **more)
 
-    patch.setattr(covariance, "look_at_effects", looked)
+    patch.setattr(covariance, "measure_effects", measured)
 
 
 def _sensitivity(owner: Any, part: Fraction) -> Plant:
@@ -236,8 +236,8 @@ def _heavy(sums: Any, statistic: Any, *_: Any) -> Any:
 
 def _wide(patch: pytest.MonkeyPatch) -> None:
     """Ratings that are not clamped to the scale."""
-    honest = private_bias.codes_of
-    patch.setattr(private_bias, "codes_of", lambda values, scale: 3 * honest(values, scale))
+    honest = statistics.codes_of
+    patch.setattr(statistics, "codes_of", lambda values, scale: 3 * honest(values, scale))
 
 
 def _nothing_new_nothing_sent(patch: pytest.MonkeyPatch) -> None:

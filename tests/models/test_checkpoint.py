@@ -18,8 +18,9 @@ from epicrec.models import Recommender, make_model
 from epicrec.models import checkpoint as module
 from epicrec.models.bias import Bias, Popularity
 from epicrec.models.checkpoint import digest, kept_in
-from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
+from epicrec.models.private.covariance import CovarianceSVD
+from epicrec.models.private.pairs import PairSums
+from epicrec.models.private.statistics import ItemEffects
 from epicrec.models.private_bias import PrivateBias
 
 MODELS = [

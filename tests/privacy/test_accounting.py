@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epicrec.errors import InputError
-from epicrec.models.covariance.budget import Budget
-from epicrec.models.covariance.statistics import ItemEffects
+from epicrec.models.private.budget import Budget
+from epicrec.models.private.statistics import ItemEffects
 from epicrec.privacy import (
     Guarantee,
     compose,

@@ -8,7 +8,7 @@ import pytest
 
 from epicrec.data import Ratings
 from epicrec.engine.packed_users import packed_users
-from epicrec.models.covariance.model import CovarianceSVD
+from epicrec.models.private.covariance import CovarianceSVD
 
 pytest.importorskip("pyspark", reason="needs pyspark: pip install 'epicrec[spark]'")
 from epicrec.spark.recommender import _predicted, _recommended

@@ -121,7 +121,7 @@ def predict(
     """
     from epicrec.data.source import Source
     from epicrec.models import load
-    from epicrec.models.tables import write_scores
+    from epicrec.models.batch import write_scores
 
     to = _checked_output(output, "scores.parquet")
     source = Source(pairs)
@@ -134,7 +134,7 @@ def predict(
 
 
 def _checked_output(output: Path | None, such_as: str) -> Path:
-    from epicrec.models.tables import check_table
+    from epicrec.models.batch import check_table
 
     if output is None:
         raise InputError(f"name the file to write: --output {such_as}")
@@ -155,7 +155,7 @@ def _histories(fitted: Recommender, data: str | None) -> Ratings:
 
 
 def _write(to: Path, fitted: Recommender, as_json: bool, histories: Ratings, **how: Any) -> None:
-    from epicrec.models.tables import write_lists
+    from epicrec.models.batch import write_lists
 
     with progress():
         rows = write_lists(to, fitted, histories, **how)

@@ -14,8 +14,8 @@ from epicrec.collective.task import Parameters
 from epicrec.collective.training import Task, resumed, train
 from epicrec.data import Catalogue, Ratings
 from epicrec.models.base import Feedback
-from epicrec.models.covariance.budget import check_budget
 from epicrec.models.factors import ReleasedFactors
+from epicrec.models.private.budget import check_budget
 
 
 class Collective(ReleasedFactors):

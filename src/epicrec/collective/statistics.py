@@ -19,9 +19,9 @@ from epicrec.arrays import Integers
 from epicrec.collective.encoding import Field, decode, encode
 from epicrec.collective.refusals import Refusal
 from epicrec.data import Ratings, find
-from epicrec.models.covariance.basis import Basis
-from epicrec.models.covariance.statistics import STEPS, ItemEffects
-from epicrec.models.covariance.tastes import (
+from epicrec.models.private.basis import Basis
+from epicrec.models.private.statistics import STEPS, ItemEffects
+from epicrec.models.private.tastes import (
     DIRECTION_BITS,
     WEIGHT_BITS,
     ItemTastes,

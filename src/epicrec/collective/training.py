@@ -31,11 +31,11 @@ from epicrec.collective.statistics import (
 from epicrec.collective.task import ASSUMES, Parameters
 from epicrec.data import Catalogue, Ratings
 from epicrec.engine import Engine, local
-from epicrec.models.covariance.basis import Basis
-from epicrec.models.covariance.budget import Budget
-from epicrec.models.covariance.histories import release_histories
-from epicrec.models.factors import most_factors
 from epicrec.models.features import item_features
+from epicrec.models.private.basis import Basis
+from epicrec.models.private.budget import Budget
+from epicrec.models.private.lists import release_histories
+from epicrec.models.svd import most_factors
 from epicrec.privacy import Guarantee, gaussian_epsilon, gaussian_guarantee, gaussian_mu
 
 Rounds = Callable[[Parameters, bytes, Integers], Integers]

@@ -21,7 +21,7 @@ from epicrec.errors import InputError
 from epicrec.evaluate.metrics import list_metrics
 from epicrec.evaluate.protocols import Evaluation
 from epicrec.extras import needs
-from epicrec.models.factors import SVD
+from epicrec.models.svd import SVD
 from epicrec.parameters import given, taken
 from epicrec.perturb import LEVELS, MEpicRec, Prior
 from epicrec.perturb.contract import Perturber, Release

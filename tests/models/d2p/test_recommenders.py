@@ -8,8 +8,8 @@ import pytest
 from epicrec.data import Ratings
 from epicrec.errors import InputError
 from epicrec.models.d2p.recommenders import D2PItems, D2PSvd, D2PUserKNN, item_vectors, shared_items
-from epicrec.models.factors import SVD
 from epicrec.models.spectrum import history_scales
+from epicrec.models.svd import SVD
 from epicrec.testing.recommenders import RecommenderContract
 
 OPEN = {"p": 0.5, "p_star": 0.5, "seed": 3}

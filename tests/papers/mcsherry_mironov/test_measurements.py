@@ -28,7 +28,7 @@ from epicrec.papers.mcsherry_mironov.measurements import (
     COVARIANCE,
     SHARES,
     WEIGHTS,
-    measurements,
+    sensitivities,
 )
 from epicrec.privacy import Guarantee, gaussian_delta
 
@@ -206,7 +206,7 @@ def moves(pair: Pair, unit: str, norm: int) -> tuple[list[float], Guarantee]:
 
 def in_stars(pair: Pair, unit: str, norm: int) -> list[float]:
     """How far each measurement moves, in units of the paper."""
-    planned = measured.measurements(pair.n_items, norm, unit)
+    planned = measured.sensitivities(pair.n_items, norm, unit)
     found, _ = moves(pair, unit, norm)
     return [
         moved * measured.stated / (THETA * share)
@@ -216,7 +216,7 @@ def in_stars(pair: Pair, unit: str, norm: int) -> list[float]:
 
 def attack(pair: Pair, unit: str, norm: int) -> list[float]:
     """Each measurement's move over the sensitivity that the guarantee counts; none above 1."""
-    planned = measured.measurements(pair.n_items, norm, unit)
+    planned = measured.sensitivities(pair.n_items, norm, unit)
     found, guarantee = moves(pair, unit, norm)
     ratios = [
         moved * measured.stated / measured.proved / (THETA * share)
@@ -316,7 +316,7 @@ def test_weights_of_every_length_of_history(norm: int, first: int) -> None:
         assert np.all(counts * weights**2 <= one**2)
         assert np.all(counts * pair_weights <= one)
     for n_items, move in zip((c + 1).tolist(), moved.tolist(), strict=True):
-        claim = Fraction(measurements(n_items, norm, "rating")[WEIGHTS].proved)
+        claim = Fraction(sensitivities(n_items, norm, "rating")[WEIGHTS].proved)
         assert Fraction(move, one**norm) <= claim**norm
     beyond = moved > (3 * one if norm == 1 else 2 * one**2)
     assert c[beyond][0] == first
@@ -346,7 +346,7 @@ def test_theorem_5_with_an_alpha_of_four_fails_in_l1(sizes: tuple[int, int]) -> 
 def test_the_noise_of_the_covariance_is_for_less_than_it_moves_in_l1(
     sizes: tuple[int, int],
 ) -> None:
-    stated = measurements(sum(sizes) + 1, 1, "rating")[COVARIANCE].stated
+    stated = sensitivities(sum(sizes) + 1, 1, "rating")[COVARIANCE].stated
     assert stated == 11
     assert in_stars(unlike(*sizes), "rating", 1)[COVARIANCE] > 11.8
 
@@ -365,7 +365,7 @@ def test_the_papers_epsilon_is_passed_and_the_guarantee_says_more(sizes: tuple[i
 @settings(max_examples=60, deadline=None)
 def test_the_papers_bounds_in_l2_hold(unit: str, pair: Pair) -> None:
     """α²/(4B²) = 16 is below β_p = 20, even for an α of 8; the rounding is far below the rest."""
-    planned = measurements(pair.n_items, 2, unit)
+    planned = sensitivities(pair.n_items, 2, unit)
     for moved, measurement in zip(in_stars(pair, unit, 2), planned, strict=True):
         assert moved <= measurement.stated * ROUNDING
 
@@ -387,11 +387,11 @@ def test_a_sensitivity_that_is_too_small_is_caught(
     part = 0.96 if REACHED[unit, norm][which] > 0.96 else 0.98 * REACHED[unit, norm][which]
 
     def less(n_items: int, norm: int, unit: str) -> tuple[Any, ...]:
-        planned = list(measurements(n_items, norm, unit))
+        planned = list(sensitivities(n_items, norm, unit))
         planned[which] = replace(planned[which], proved=part * planned[which].proved)
         return tuple(planned)
 
-    monkeypatch.setattr(measured, "measurements", less)
+    monkeypatch.setattr(measured, "sensitivities", less)
     with pytest.raises(AssertionError, match=rf"{WHAT[which]} .*of their sensitivity"):
         search(unit, norm)
 

@@ -197,3 +197,22 @@ def test_a_saved_model_is_read_as_published(ratings: Ratings, tmp_path) -> None:
     again = load(tmp_path / "model.npz")
     assert type(again) is type(model) is PublishedCovarianceSVD
     np.testing.assert_array_equal(again.scores(ratings), model.scores(ratings))
+
+
+def test_a_theta_worth_an_epsilon_has_its_guarantee(ratings: Ratings) -> None:
+    theta = PublishedCovarianceSVD.theta_worth(0.7, 1e-5, ratings.n_items)
+    model = PublishedCovarianceSVD(theta=theta, delta=1e-5, seed=0).fit(ratings)
+    assert model.guarantee.epsilon == pytest.approx(0.7, rel=1e-6)
+
+
+def test_the_largest_loss_passes_the_papers_epsilon() -> None:
+    """Many liked items rated low, a few disliked ones high, and one of the latter more."""
+    low, high, items = 271, 29, 301
+    with_it = Ratings.from_columns(
+        np.zeros(items), np.arange(items), np.where(np.arange(items) < low, 1.0, 5.0),
+        scale=Scale(1, 5, 1),
+    ).with_items(np.arange(items))  # fmt: skip
+    means = np.where(np.arange(items) < low, 5.0, 1.0)
+    without = with_it.select(np.arange(items) < low + high)
+    assert PublishedCovarianceSVD.largest_loss(with_it, without, means, 1.0) > 1.05
+    assert PublishedCovarianceSVD.largest_loss(with_it, with_it, means, 1.0) == 0

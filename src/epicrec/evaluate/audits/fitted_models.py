@@ -16,7 +16,7 @@ from epicrec.arrays import Bools, Floats
 from epicrec.data import Ratings, Scale
 from epicrec.evaluate.audits.game import Game, climb, fisher
 from epicrec.models import Recommender, make_model
-from epicrec.models.private_bias import ForAndAgainst
+from epicrec.models.private.statistics import ForAndAgainst
 from epicrec.perturb.d2p.groups import no_features
 from epicrec.perturb.d2p.tuning import choose
 from epicrec.privacy import Guarantee

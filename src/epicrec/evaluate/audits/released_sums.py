@@ -19,9 +19,9 @@ from epicrec.arrays import Bools, Floats, Integers
 from epicrec.data import Ratings, Scale
 from epicrec.engine import Statistic, local
 from epicrec.evaluate.audits.game import Game, climb, fisher
-from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
-from epicrec.models.private_bias import ForAndAgainst
+from epicrec.models.private.covariance import CovarianceSVD
+from epicrec.models.private.pairs import PairSums
+from epicrec.models.private.statistics import ForAndAgainst, ItemEffects
 from epicrec.privacy import Guarantee, gaussian_guarantee, gaussian_mu
 
 STARS = Scale(1, 5, 1)

@@ -243,7 +243,7 @@ def completed(histories: Ratings, model: Filter) -> AnyFloats:
     if model == "als":
         fitted = als(histories)
         return np.asarray(fitted.user_factors @ fitted.item_factors.T)
-    from epicrec.models.factors import SVD
+    from epicrec.models.svd import SVD
 
     own = SVD(factors=FACTORS, feedback="implicit").fit(histories)
     scores = np.asarray(own._scores(histories), dtype=np.float64)

@@ -23,7 +23,7 @@ from epicrec.data import (
 )
 from epicrec.evaluate.metrics import rating_metrics
 from epicrec.models import Recommender
-from epicrec.models.covariance.model import CovarianceKNN, CovarianceSVD
+from epicrec.models.private.covariance import CovarianceKNN, CovarianceSVD
 from epicrec.papers.curves import curves
 from epicrec.papers.mcsherry_mironov.measurements import theta_of
 from epicrec.papers.mcsherry_mironov.models import PublishedCovarianceKNN, PublishedCovarianceSVD

@@ -3,7 +3,7 @@
 They are: the sum and count of all ratings, and again of the residuals about item means
 (θ₁ = 0.02 θ); item sums and counts (θ₂ = 0.19 θ); the covariance and weight matrices (θ₃ = 0.79 θ).
 Each θ_i is divided equally. Every entry of both matrices has independent noise. The noise is scaled
-by the sensitivities that the paper states; `measurements` also has those that are proved.
+by the sensitivities that the paper states; `sensitivities` also has those that are proved.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ MOST_USERS = 1 << 19
 
 
 @dataclass(frozen=True)
-class Measurement:
+class Sensitivity:
     """A sensitivity as the paper states it, and the one proved for the integers measured."""
 
     stated: float
     proved: float
 
 
-def measurements(n_items: int, norm: int, unit: str) -> tuple[Measurement, ...]:
+def sensitivities(n_items: int, norm: int, unit: str) -> tuple[Sensitivity, ...]:
     """All of them, in stars, for a scale from 1 to 5 (docs/covariance.md has the proofs).
 
     Residuals about item means lie in [-4, 4] and differ by up to α = 8, not 4 (Theorem 4). Rounding
     a user's centre moves all their ratings by a step, and rounding their weight moves all pairs.
     """
-    count = Measurement(1.0, 1.0)
-    one = (Measurement(5.0, 5.0), count)
-    first = (*one, *one, Measurement(MOST_OFF, MOST_OFF), count)
+    count = Sensitivity(1.0, 1.0)
+    one = (Sensitivity(5.0, 5.0), count)
+    first = (*one, *one, Sensitivity(MOST_OFF, MOST_OFF), count)
     if unit == "user":
-        return (*first, Measurement(CLAMP**2, CLAMP**2), count)
+        return (*first, Sensitivity(CLAMP**2, CLAMP**2), count)
     step, weight = (2.0**-bits for bits in BITS[norm])
     if norm == 1:
         rounding = 2 * weight * n_items**2
@@ -61,7 +61,7 @@ def measurements(n_items: int, norm: int, unit: str) -> tuple[Measurement, ...]:
         moved = sqrt(64 / (4 * BETA_USER) + CLAMP**2) + sqrt(n_items) * step
         stated, plain = (1 + 2 * sqrt(2)) * CLAMP**2, sqrt(2)
     proved = 2 * CLAMP * moved + CLAMP**2 + rounding * CLAMP**2
-    return (*first, Measurement(stated, proved), Measurement(plain, plain + rounding))
+    return (*first, Sensitivity(stated, proved), Sensitivity(plain, plain + rounding))
 
 
 def theta_of(epsilon: float, delta: float, norm: int) -> float:
@@ -72,14 +72,14 @@ def theta_of(epsilon: float, delta: float, norm: int) -> float:
 def theta_worth(epsilon: float, delta: float, n_items: int) -> float:
     """The θ whose Gaussian noise, for one rating, is worth (ε, δ) by exact composition: the paper's
     own ε counts the same noise as more."""
-    planned = measurements(n_items, 2, "rating")
+    planned = sensitivities(n_items, 2, "rating")
     parts = [m.proved / m.stated * s for m, s in zip(planned, SHARES, strict=True)]
     return gaussian_mu(epsilon, delta) / (sqrt(sum(part**2 for part in parts)) * (1 + 1e-11))
 
 
 def noise_scales(n_items: int, norm: int, unit: str, theta: float) -> list[float]:
     """The noise of each, in the units they are summed in, by the paper's sensitivities."""
-    planned = measurements(n_items, norm, unit)
+    planned = sensitivities(n_items, norm, unit)
     ones = units_of(norm, unit)
     return [m.stated * o / (theta * s) for m, o, s in zip(planned, ones, SHARES, strict=True)]
 
@@ -138,27 +138,6 @@ def _pair_sums(ratings: Ratings, values: Integers, norm: int, unit: str) -> Inte
     weights = _weights(ratings, norm)
     each = weights**2 >> BITS[norm][1] if unit == "user" else weights
     return np.asarray(_outer(ratings.indptr, ratings.items, values, each, ratings.n_items))
-
-
-def largest_loss(first: Ratings, second: Ratings, means: Integers, theta: float) -> float:
-    """The ε that Laplace noise, for one rating, leaves between two inputs: Σ |Δ_j|/scale_j.
-
-    It is reached at the outcomes where all noise points away. `means` are the released item means,
-    in stars.
-    """
-    levels = means << BITS[1][0]
-    sums = [
-        (
-            *effect_sums(one, 1, "rating"),
-            *residual_sums(one, levels, 1, "rating"),
-            covariance_sums(one, levels, 0, 1, "rating"),
-            weight_sums(one, 1, "rating"),
-        )
-        for one in (first, second)
-    ]
-    scales = noise_scales(len(means), 1, "rating", theta)
-    moved = zip(*sums, scales, strict=True)
-    return sum(float(np.abs(a - b).sum() / scale) for a, b, scale in moved)
 
 
 def _steps(ratings: Ratings, norm: int) -> Integers:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from epicrec.arrays import AnyFloats, Floats, Integers
 from epicrec.data import Ratings
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback
-from epicrec.models.covariance.budget import NoiseKind, check_budget
-from epicrec.models.covariance.kernel import check_memory
-from epicrec.models.covariance.neighbours import ByNeighbours
-from epicrec.models.covariance.statistics import Unit
 from epicrec.models.factors import AtHome, ReleasedFactors
+from epicrec.models.private.budget import NoiseKind, check_budget
+from epicrec.models.private.covariance import ByNeighbours
+from epicrec.models.private.pairs import check_memory
+from epicrec.models.private.statistics import Unit
 from epicrec.papers.mcsherry_mironov.cleaning import Half, cleaned, half
 from epicrec.papers.mcsherry_mironov.measurements import (
     BETA_ITEM,
@@ -26,13 +28,12 @@ from epicrec.papers.mcsherry_mironov.measurements import (
     RESIDUALS,
     SHARES,
     WEIGHTS,
-    Measurement,
+    Sensitivity,
     covariance_sums,
     effect_sums,
-    largest_loss,
-    measurements,
     noise_scales,
     residual_sums,
+    sensitivities,
     theta_of,
     theta_worth,
     units_of,
@@ -73,8 +74,6 @@ class PublishedCovarianceSVD(ReleasedFactors):
     as_published = True
     status = "proved"
     units = ("rating", "user")
-    theta_worth = staticmethod(theta_worth)
-    largest_loss = staticmethod(largest_loss)
 
     def __init__(
         self,
@@ -104,6 +103,34 @@ class PublishedCovarianceSVD(ReleasedFactors):
     @property
     def at_home(self) -> AtHome:
         return AtHomeAsPublished(self.offsets_, self.factors_, self.ridge_, self.doubt_)
+
+    @staticmethod
+    def theta_worth(epsilon: float, delta: float, n_items: int) -> float:
+        """The θ whose Gaussian noise, for one rating, is worth (ε, δ) by exact composition."""
+        return theta_worth(epsilon, delta, n_items)
+
+    @staticmethod
+    def largest_loss(
+        with_it: Ratings, without: Ratings, means: npt.NDArray[Any], theta: float
+    ) -> float:
+        """The privacy loss of all measurements at the outcomes where all noise points away.
+
+        It is Σ |Δ_j|/scale_j for Laplace noise at the rating level, where both neighbours saw the
+        same released item `means`, in stars.
+        """
+        levels = np.rint(means * 2.0 ** BITS[1][0]).astype(np.int64)
+        sums = [
+            (
+                *effect_sums(ratings, 1, "rating"),
+                *residual_sums(ratings, levels, 1, "rating"),
+                covariance_sums(ratings, levels, 0, 1, "rating"),
+                weight_sums(ratings, 1, "rating"),
+            )
+            for ratings in (with_it, without)
+        ]
+        scales = noise_scales(len(means), 1, "rating", theta)
+        moved = zip(*sums, scales, strict=True)
+        return sum(float(np.abs(one - other).sum() / scale) for one, other, scale in moved)
 
     def _check(self) -> None:
         check_budget(self.epsilon, self.delta, self.unit, self.noise)
@@ -163,12 +190,12 @@ class PublishedCovarianceSVD(ReleasedFactors):
         self.factors_ = (factors * scale.star).astype(np.float32)
         self.ridge_ = RIDGE * scale.star**2
         self.doubt_ = np.ones(n)
-        planned = measurements(n, norm, unit)
+        planned = sensitivities(n, norm, unit)
         self.guarantee_ = self._promise(theta, norm, planned).to_dict()
         return weights
 
     def _promise(
-        self, theta: float | None, norm: int, planned: tuple[Measurement, ...]
+        self, theta: float | None, norm: int, planned: tuple[Sensitivity, ...]
     ) -> Guarantee:
         """What the noise is worth, by the sensitivities that are proved."""
         if theta is None:

@@ -21,14 +21,14 @@ from epicrec.data import Catalogue, Ratings
 from epicrec.engine import Engine
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback
-from epicrec.models.covariance.budget import Budget, check_budget
-from epicrec.models.covariance.histories import release_counts
-from epicrec.models.covariance.looks import look_at_effects
-from epicrec.models.covariance.statistics import STEPS, root
-from epicrec.models.covariance.tastes import ceil_roots
+from epicrec.models.estimates import SPREAD
 from epicrec.models.factors import POPULARITY, AtHome, ReleasedFactors, rating_state, solve_users
 from epicrec.models.features import item_features
-from epicrec.models.private_bias import SPREAD
+from epicrec.models.private.budget import Budget, check_budget
+from epicrec.models.private.lists import measure_counts
+from epicrec.models.private.measurements import measure_effects
+from epicrec.models.private.statistics import STEPS, root
+from epicrec.models.private.tastes import ceil_roots
 from epicrec.progress import report
 
 PERSON_BITS, WEIGHT_BITS, LEVEL_BITS = 10, 12, 14
@@ -41,7 +41,7 @@ TOGETHER = 1 << (WEIGHT_BITS - 2)
 _USERS_AT_ONCE = 1 << 13
 
 FIRST, SECOND = 0.1, 0.2
-"""Shares of the budget for two looks at items; rounds share the rest."""
+"""Shares of the budget for two measurements of items; rounds share the rest."""
 RARE = 0.25
 """Items weigh count^-RARE (Krichene et al. 2023, section 4.2)."""
 EXPLAINED, UNSEEN = 0.12, 0.1
@@ -132,7 +132,7 @@ class DPALS(ReleasedFactors):
     """Alternating least squares with noise, whole users hidden (Chien et al. 2021), as a peer.
 
     Chien et al. (2021) with adaptive weights (Krichene et al. 2023). Released, all at the user
-    level and with Gaussian noise: two looks at items (as `covariance-svd`), then in each of
+    level and with Gaussian noise: items measured twice (as `covariance-svd`), then in each of
     `rounds` the sums `ItemNormals`, whose sensitivity is proved there. Rounds build on each other,
     and μ² of all add up to that of (ε, δ) exactly. Unlike the paper's code, whose noise is on
     floats, sums are integers with integer noise; and in its favour, ratings are taken off released
@@ -191,12 +191,12 @@ def _release_ratings(
     """The state of a model of ratings, and all measurements for it."""
     scale = ratings.scale
     assert scale is not None
-    first = look_at_effects(ratings, budget, FIRST, engine)
-    look = (first + look_at_effects(ratings, budget, SECOND, engine, like=first)).settled()
-    found = look.estimates(item_features(None, ratings.item_ids), SPREAD.total)
-    levels = adaptive_levels(look.items.counts, look.items.noise)
-    each = look.users / max(float(look.items.counts.sum()), look.users, 1.0)
-    spread = replace(SPREAD, taste=0.0, unsure=look.unsure)
+    first = measure_effects(ratings, budget, FIRST, engine)
+    measured = (first + measure_effects(ratings, budget, SECOND, engine, like=first)).settled()
+    found = measured.estimates(item_features(None, ratings.item_ids), SPREAD.total)
+    levels = adaptive_levels(measured.items.counts, measured.items.noise)
+    each = measured.users / max(float(measured.items.counts.sum()), measured.users, 1.0)
+    spread = replace(SPREAD, taste=0.0, unsure=measured.unsure)
     own = spread.columns(np.zeros((ratings.n_items, 0)))
 
     def state(factors: AnyFloats) -> dict[str, Any]:
@@ -228,10 +228,10 @@ def _release_histories(
     ratings: Ratings, budget: Budget, k: int, rounds: int, engine: Engine
 ) -> dict[str, Any]:
     """The state of a model of histories, and all measurements for it."""
-    look = release_counts(ratings, budget, FIRST + SECOND, engine)
-    levels = adaptive_levels(look.counts, np.full(ratings.n_items, look.spread))
-    users = max(look.people, 1.0)
-    each = users / max(look.total, users)
+    measured = measure_counts(ratings, budget, FIRST + SECOND, engine)
+    levels = adaptive_levels(measured.counts, np.full(ratings.n_items, measured.spread))
+    users = max(measured.people, 1.0)
+    each = users / max(measured.total, users)
 
     def at_home(factors: AnyFloats) -> tuple[AnyFloats, AnyFloats]:
         """Factors turned so that people are solved for with a ridge of one, and the turn."""
@@ -257,11 +257,11 @@ def _release_histories(
         raw, noise = budget.measure(normals, share, engine(normals, ratings), turn=2 + turn)
         matrices, right, alike = normals.equations(raw, ratings.n_items)
         sigma = noise / normals.one
-        shown = np.maximum(look.counts, 0.0) / users
+        shown = np.maximum(measured.counts, 0.0) / users
         expected = float(np.mean(shown**2)) + 1e-6
         factors = solved_items(matrices + UNSEEN * each * alike, right, 0.0, sigma**2, expected)
     turned, _ = at_home(factors)
-    counts = np.maximum(look.counts, 0.0)
+    counts = np.maximum(measured.counts, 0.0)
     return {
         "offsets_": POPULARITY * counts / max(float(counts.max()), 1.0),
         "factors_": turned.astype(np.float32),

@@ -1,4 +1,7 @@
-"""Ratings without privacy: exact sums, and weights for taste and factors from held-out ratings."""
+"""SVD: item factors from exact sums, without privacy.
+
+For ratings, the weights of taste and factors are chosen on held-out ratings.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from epicrec.arrays import Floats
-from epicrec.data import Ratings
-from epicrec.models.estimates import ItemEstimates, ItemSums, item_estimates
-from epicrec.models.factors import AtHome, in_stars, pair_products, rating_state
+from epicrec.arrays import AnyFloats, Floats
+from epicrec.data import Catalogue, Ratings
+from epicrec.errors import InputError
+from epicrec.models.base import Feedback
+from epicrec.models.estimates import ItemEstimates, ItemSums, Spread, item_estimates, unclamped
+from epicrec.models.factors import AtHome, FactorModel, history_state, in_stars, rating_state
+from epicrec.models.features import item_features, taste_columns
 from epicrec.models.spectrum import (
+    HISTORY_SAMPLING,
     SAMPLING,
     Reach,
     Spectrum,
+    history_factors,
+    history_scales,
     leading_eigenpairs,
     rating_factors,
     ridge_of,
 )
-from epicrec.models.taste import Spread, taste_columns, unclamped
 
 HELD_OUT, MOST_JUDGES = 0.1, 5000
 """The part of the ratings that weights are judged on, and of how many users at most."""
@@ -27,6 +35,54 @@ OWN_MEANS = (0.2, 0.1, 0.35)
 TASTES = (0.0, 0.05, 0.12, 0.25)
 RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 STRENGTHS = (0.7, 1.0)
+
+
+class SVD(FactorModel):
+    """Item factors from the eigenvectors of the items' covariance, without privacy.
+
+    Ratings are centred on (shrunk) item means and clamped; user u's residuals v enter the
+    covariance as v vᵀ/‖v‖, without the diagonal, whose noise is not shared by items. It is the
+    covariance recommender of McSherry & Mironov (2009) with no noise, and as the matrix is only
+    ever multiplied, never formed, its memory grows with the ratings and not with items². For
+    ratings, how much weight taste and factors have is chosen on a held-out part of them.
+
+    >>> ratings = Ratings.from_columns([1, 1, 2, 2, 3, 3], list("abacbc"), [5, 4, 5, 2, 4, 1])
+    >>> SVD(factors=2).fit(ratings).recommend([1], n=1)["item_id"].to_pylist()
+    ['c']
+    """
+
+    def __init__(self, *, factors: int | None = None, feedback: Feedback = "explicit") -> None:
+        self.factors = factors
+        self.feedback: Feedback = feedback
+
+    def _fit(self, ratings: Ratings) -> None:
+        self._fit_with(ratings, None)
+
+    def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
+        k = most_factors(self.factors, self.feedback)
+        if self.feedback == "implicit":
+            vars(self).update(fit_histories(ratings, k))
+        else:
+            vars(self).update(fit_ratings(ratings, k, item_features(catalogue, ratings.item_ids)))
+
+
+def most_factors(factors: int | None, feedback: Feedback) -> int:
+    """At most how many eigenvectors to look at; fewer are kept where fewer rise above the noise."""
+    if factors is not None and factors < 1:
+        raise InputError(f"factors must be at least 1, got {factors}; leave it out for the default")
+    return factors or (200 if feedback == "implicit" else 50)
+
+
+def fit_histories(ratings: Ratings, k: int) -> dict[str, Any]:
+    """The state of a factor model of histories, by exact sums."""
+    counts = ratings.item_counts.astype(np.float64)
+    scales = history_scales(counts)
+    weights = 1 / np.maximum(ratings.user_counts, 1)
+    pairs = leading_eigenpairs(pair_products(ratings, scales[ratings.items], weights), k)
+    users = np.count_nonzero(ratings.user_counts)
+    sampled = np.sqrt(HISTORY_SAMPLING * users) * counts / counts.sum() * scales**2
+    factors, projections = history_factors(Spectrum(*pairs), scales, 0.0, sampled)
+    return history_state(counts, factors, projections)
 
 
 @dataclass(frozen=True)
@@ -141,3 +197,31 @@ def _chosen(ratings: Ratings, k: int, features: Any, tastes: Floats) -> Weights:
         for strength in STRENGTHS:
             consider(replace(best, rank=rank, strength=strength))
     return best
+
+
+def pair_products(
+    ratings: Ratings, values: AnyFloats, weights: AnyFloats, known: AnyFloats | None = None
+) -> Any:
+    """Σ_u w_u v_u v_uᵀ, less B Bᵀ of what is `known` already, without its diagonal, as an operator
+    that never forms the matrix."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.linalg import LinearOperator
+
+    scaled = values * np.repeat(np.sqrt(weights), ratings.user_counts)
+    rows = csr_array(
+        (scaled.astype(np.float32), ratings.items, ratings.indptr),
+        shape=(ratings.n_users, ratings.n_items),
+    )
+    columns = rows.T
+    diagonal = np.bincount(ratings.items, scaled**2, ratings.n_items)
+    less = np.zeros((ratings.n_items, 0)) if known is None else known
+    diagonal -= np.sum(less**2, axis=1)
+
+    def times(x: AnyFloats) -> AnyFloats:
+        flat = x.reshape(ratings.n_items, -1)
+        out = columns @ (rows @ flat.astype(np.float32)) - diagonal[:, None] * flat
+        out -= less @ (less.T @ flat)
+        return np.asarray(out.reshape(x.shape), np.float64)
+
+    shape = (ratings.n_items, ratings.n_items)
+    return LinearOperator(shape, matvec=times, matmat=times, dtype=np.dtype(np.float64))

@@ -1,14 +1,16 @@
-"""The sum of users' outer products, below the diagonal: the one expensive step of a fit.
+"""Pairs of items: the sum of users' outer products, the one expensive measurement of a fit.
 
-Items are ordered by popularity and cut into strips of 256. A tile is two strips: the users who have
-items of both add to its 256 × 256 sums, which fit in the cache, and both strips are read from one
-end to the other, two bytes a rating. Who has many items of a strip adds all 256 of it at once, most
-of them zeros, which a processor does several at a time. Threads take different tiles, so nothing is
-shared. Neither the order nor the strips show in the result.
+How it is summed: items are ordered by popularity and cut into strips of 256. A tile is two strips:
+the users who have items of both add to its 256 × 256 sums, which fit in the cache, and both strips
+are read from one end to the other, two bytes a rating. Who has many items of a strip adds all 256
+of it at once, most of them zeros, which a processor does several at a time. Threads take different
+tiles, so nothing is shared. Neither the order nor the strips show in the result.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -17,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from epicrec.arrays import Integers
-from epicrec.data import Ratings
+from epicrec.data import Ratings, Scale
 from epicrec.errors import InputError
 from epicrec.machine import all_memory, free_memory, in_threads, processors
+from epicrec.models.private.statistics import STEPS, Norm, Unit, ceil_root, in_steps, root
 from epicrec.progress import report
 
 STRIP = 256
@@ -32,6 +35,90 @@ _SIDE = 64
 _PLACES = 1 << 26
 """So many places of strips and users are kept at once: with more users, they come in blocks."""
 _RATINGS = 1 << 30
+PAIR_BITS = {("rating", 2): 27, ("user", 2): 33, ("rating", 1): 33, ("user", 1): 40}
+"""b in the weights ⌊2ᵇ/‖v‖⌋ (rating level) and ⌊2ᵇ/‖v‖²⌋ (user level) of a user's v vᵀ."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairSums:
+    """Σ_u q_u v_u v_uᵀ below the diagonal, row after row, and (for ratings) Σ q' v² behind it.
+
+    McSherry & Mironov (2009), section 4.4, with other weights. v_ui is the rating less the item's
+    released offset, clamped to ±64 steps, or the item's released weight (at most 64) where there is
+    no rating. Residuals are not centred on the user's mean, so that a new rating changes no other
+    entry of v, and the user's mean shows as a direction of the covariance instead. The diagonal,
+    which carries each rating's own noise, is not measured at all.
+
+    Rating level: q = ⌊2ᵇ/‖v‖⌋, where ‖v‖ counts as at least 64. One rating moves the sums by at
+    most 64·2ᵇ in L2 and 3/2·64·2ᵇ in L1, but for the rounding of q, which is charged in full.
+
+    User level: q = ⌊2ᵇ/‖v‖²⌋, where ‖v‖² counts as at least 64². All of a user is at most 2ᵇ/√2 in
+    L2 and 2ᵇ/2 in L1.
+
+    The last entry, the sum of squared residuals (at the user level of their means), moves by an
+    eighth of 64·2ᵇ or 2ᵇ beside that; by a 256th at the rating level with Laplace noise, whose b is
+    so large that 2³¹ ratings would reach the end of int64 otherwise. All norms are those of the
+    noise: L2 or L1.
+    """
+
+    unit: Unit
+    norm: Norm
+    scale: Scale | None
+    levels: npt.NDArray[np.int16]
+    """The items' offsets in steps, or their weights where there is no scale."""
+    what = "pairs of items"
+
+    @property
+    def one(self) -> int:
+        """64·2ᵇ or 2ᵇ: what an entry of v vᵀ/‖v‖ or v vᵀ/‖v‖² of one (in stars) is in steps."""
+        bits = PAIR_BITS[self.unit, self.norm]
+        return 1 << bits if self.unit == "user" else STEPS << bits
+
+    @property
+    def square_weight(self) -> int:
+        """The weight of a squared residual in the last entry."""
+        bits = PAIR_BITS[self.unit, self.norm]
+        if self.unit == "user":
+            return 1 << (bits - 15)
+        return 1 << (bits - (14 if self.norm == 1 else 9))
+
+    @property
+    def sensitivity(self) -> Fraction:
+        """In this norm, over adding or removing one unit."""
+        one, n = Fraction(self.one), len(self.levels)
+        square = Fraction(STEPS**2 * self.square_weight) if self.scale else Fraction(0)
+        if self.unit == "user":
+            return one / 2 + square if self.norm == 1 else root(one**2 / 2 + square**2)
+        if self.norm == 1:
+            return one * 3 / 2 + Fraction((STEPS * n) ** 2, 2) + square
+        # e is the rounding of q, in units of 2ᵇ; see docs/covariance.md
+        longest = root(n) * STEPS
+        e = Fraction(1, 1 << 10) + longest**2 * STEPS / one
+        excess = Fraction(1, 32) + STEPS**3 * longest / (2 * one) + e**2 / 2
+        return root(one**2 * (1 + excess / STEPS**2) + square**2)
+
+    def residuals(self, part: Ratings) -> npt.NDArray[np.int8]:
+        """The vectors v of all users, beside each other."""
+        if self.scale is None:
+            return np.clip(self.levels, 1, STEPS).astype(np.int8)[part.items]
+        found = np.empty(len(part), np.int8)
+        _residuals(in_steps(part.values, self.scale), part.items, self.levels, found)
+        return found
+
+    def weighted(self, part: Ratings) -> tuple[npt.NDArray[np.int8], Integers, Integers]:
+        """The vectors v, beside each other, each user's q, and what stands behind the pairs."""
+        values = self.residuals(part)
+        bits = PAIR_BITS[self.unit, self.norm]
+        weights, square = _user_weights(
+            part.indptr, values, self.unit == "user", self.norm == 1, bits, self.square_weight
+        )
+        return values, weights, np.array([square] if self.scale else [], np.int64)
+
+    def __call__(self, part: Ratings) -> Integers:
+        values, weights, behind = self.weighted(part)
+        out = pair_sums(part, values, weights, extra=len(behind))
+        out[len(out) - len(behind) :] = behind
+        return out
 
 
 def memory_needed(n_items: int) -> int:
@@ -266,3 +353,51 @@ def _fill(
                     value = np.float32(packed[start + j] * scales[i] * scales[j])
                     matrix[i, j] = value
                     matrix[j, i] = value
+
+
+@numba.njit(cache=True, nogil=True)
+def _residuals(
+    steps: npt.NDArray[np.int16],
+    items: npt.NDArray[np.int32],
+    levels: npt.NDArray[np.int16],
+    found: npt.NDArray[np.int8],
+) -> None:
+    for at in range(len(items)):
+        found[at] = min(max(np.int32(steps[at]) - levels[items[at]], -STEPS), STEPS)
+
+
+@numba.njit(cache=True, nogil=True)
+def _user_weights(
+    indptr: Integers,
+    residuals: npt.NDArray[np.int8],
+    by_user: bool,
+    norm_1: bool,
+    bits: int,
+    square_weight: int,
+) -> tuple[Integers, int]:
+    """Each user's q, and the sum of squares with its weight."""
+    one = 1 << bits
+    weights = np.zeros(len(indptr) - 1, np.int64)
+    squares: Any = 0
+    for user in range(len(indptr) - 1):
+        start, stop = indptr[user], indptr[user + 1]
+        if start == stop:
+            continue
+        square: Any = 0
+        size: Any = 0
+        for at in range(start, stop):
+            v = np.int64(residuals[at])
+            square += v * v
+            size += abs(v)
+        if by_user:
+            low = STEPS * STEPS
+            weights[user] = one // max(size * size if norm_1 else square, low)
+            squares += (square // (stop - start)) * square_weight
+        else:
+            squares += square * square_weight
+            if norm_1:
+                weights[user] = one // max(size, STEPS)
+            else:
+                # the norm in 1/1024 steps, rounded up
+                weights[user] = (one << 10) // max(ceil_root(square << 20), STEPS << 10)
+    return weights, squares

@@ -15,8 +15,8 @@ from scipy.sparse import csr_array
 
 from epicrec.data import Ratings
 from epicrec.engine import contribution, local
-from epicrec.models.covariance import tastes
-from epicrec.models.covariance.tastes import (
+from epicrec.models.private import tastes
+from epicrec.models.private.tastes import (
     ItemTastes,
     TasteProducts,
     ceil_roots,

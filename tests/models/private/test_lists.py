@@ -1,4 +1,4 @@
-"""Private lists: which way the released counts choose, and that odd data ends in a list."""
+"""Private lists: which plan the released counts choose, and that odd data ends in a list."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,13 @@ from epicrec.data import Catalogue, Ratings, load_dataset, split_per_user
 from epicrec.evaluate.protocols import evaluate_topn
 from epicrec.models import load
 from epicrec.models.bias import Popularity
-from epicrec.models.covariance import histories, kernel
-from epicrec.models.covariance.basis import Basis, popularity_weights, with_own
-from epicrec.models.covariance.budget import Budget
-from epicrec.models.covariance.histories import Look, Together, choose_way
-from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.tastes import TASTE_BITS, TasteProducts
 from epicrec.models.features import item_features
+from epicrec.models.private import lists, pairs
+from epicrec.models.private.basis import Basis, popularity_weights, with_own
+from epicrec.models.private.budget import Budget
+from epicrec.models.private.covariance import CovarianceSVD
+from epicrec.models.private.lists import MeasuredCounts, Together, choose_plan
+from epicrec.models.private.tastes import TASTE_BITS, TasteProducts
 from epicrec.models.spectrum import denoised
 from epicrec.privacy import gaussian_mu
 
@@ -64,7 +64,7 @@ def few_items(people: int) -> Ratings:
 
 
 def test_tastes_that_noise_hides_cost_half_of_what_they_would() -> None:
-    """A first look at them says so, and counts have the rest; where it shows some, they have it."""
+    """A first measurement says so: then counts have the rest, and tastes where it shows some."""
     hidden = model(0.2).fit(few_items(5000))
     assert hidden.released_ == pytest.approx(
         {"counts of items": 0.675, "how tastes go together": 0.325}
@@ -88,13 +88,13 @@ def test_where_nothing_public_is_known_of_items_tastes_need_more_people() -> Non
 
 @pytest.mark.parametrize("d", [10, 40])
 def test_noise_alone_seldom_seems_to_be_taste(d: int) -> None:
-    """One time in a hundred a first look at nothing passes: by draws of noise as it is added."""
+    """One time in a hundred a first measurement of nothing passes: by draws of noise as added."""
     rng = np.random.default_rng(d)
     products = TasteProducts("user", np.zeros(1, np.int64), None, np.zeros((1, d), np.int64))
     sums = rng.normal(0, 5 << 2 * TASTE_BITS, (3000, d * (d + 1) // 2))
-    looks = [Together(products.matrix(one), 1.0, 0.1) for one in sums]
-    limit = 1 + histories.RARELY * d ** (-2 / 3)
-    passed = np.mean([look.beyond(np.zeros((d, d))) > limit for look in looks])
+    measured = [Together(products.matrix(one), 1.0, 0.1) for one in sums]
+    limit = 1 + lists.RARELY * d ** (-2 / 3)
+    passed = np.mean([one.beyond(np.zeros((d, d))) > limit for one in measured])
     assert 0.003 < passed < 0.02
 
 
@@ -147,36 +147,38 @@ def test_a_private_popularity_is_saved_without_histories(tmp_path) -> None:
     assert "counts of items (100%)" in kept.record
 
 
-def look(people: float, n: int = 1000, spread: float = 1.0, top: float = 50.0) -> Look:
-    return Look(top / (1 + np.arange(n)), spread, people, 8 * spread, 0.1)
+def measured(
+    people: float, n: int = 1000, spread: float = 1.0, top: float = 50.0
+) -> MeasuredCounts:
+    return MeasuredCounts(top / (1 + np.arange(n)), spread, people, 8 * spread, 0.1)
 
 
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_more_people_pay_for_more(unit: str) -> None:
     budget = Budget(1.0, 1e-5, unit, "gaussian", 0)
-    ways = [
-        choose_way(budget, look(10.0**power, top=10.0 ** (power - 1)), room=True, bare=False)
+    plans = [
+        choose_plan(budget, measured(10.0**power, top=10.0 ** (power - 1)), room=True, bare=False)
         for power in np.linspace(1, 7, 60)
     ]
-    assert ways[0] == "popularity"
-    assert ways[-1] == "pairs"
+    assert plans[0] == "popularity"
+    assert plans[-1] == "pairs"
     for last in ("popularity", "pairs"):  # neither comes back, nor goes again
-        span = [at for at, way in enumerate(ways) if way == last]
+        span = [at for at, plan in enumerate(plans) if plan == last]
         assert span == [*range(span[0], span[-1] + 1)]
-    assert "tastes" in ways or unit == "rating"
+    assert "tastes" in plans or unit == "rating"
 
 
 def test_counts_that_are_noise_pay_for_nothing() -> None:
     budget = Budget(1.0, 1e-5, "user", "gaussian", 0)
-    drowned = Look(np.random.default_rng(0).normal(0, 1, 5000), 1.0, 2000.0, 8.0, 0.1)
-    assert choose_way(budget, drowned, room=True, bare=False) == "popularity"
+    drowned = MeasuredCounts(np.random.default_rng(0).normal(0, 1, 5000), 1.0, 2000.0, 8.0, 0.1)
+    assert choose_plan(budget, drowned, room=True, bare=False) == "popularity"
 
 
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_pairs_that_are_noise_leave_no_factors(
     viewers: Ratings, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(histories, "choose_way", lambda *_, **__: "pairs")
+    monkeypatch.setattr(lists, "choose_plan", lambda *_, **__: "pairs")
     drowned, clear = (model(epsilon, unit=unit).fit(viewers) for epsilon in (0.01, 1000))
     assert "pairs of items" in drowned.released_
     assert drowned.factors_.shape[1] <= 2 < clear.factors_.shape[1]
@@ -185,7 +187,7 @@ def test_pairs_that_are_noise_leave_no_factors(
 def test_where_pairs_do_not_fit_something_else_is_measured_and_said(
     viewers: Ratings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel, "all_memory", lambda: 1 << 20)
+    monkeypatch.setattr(pairs, "all_memory", lambda: 1 << 20)
     found = model(1000).fit(viewers)
     assert "pairs of items" not in found.released_
     assert f"the pairs of {viewers.n_items:,} items do not fit in memory" in found.record
@@ -203,9 +205,9 @@ def test_the_note_says_that_lists_are_popularity_by_released_numbers(viewers: Ra
 def test_a_refusal_for_memory_offers_nothing_that_is_not_private(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kernel, "free_memory", lambda: 1000)
+    monkeypatch.setattr(pairs, "free_memory", lambda: 1000)
     with pytest.raises(Exception, match="histories") as refused:
-        kernel.check_memory(10_000)
+        pairs.check_memory(10_000)
     assert "svd" not in str(refused.value)
     assert "not private" not in str(refused.value)
 
@@ -220,10 +222,10 @@ CATALOGUES = {
 
 
 @pytest.mark.parametrize("name", CATALOGUES)
-@pytest.mark.parametrize("way", ["popularity", "tastes", "items", "pairs"])
+@pytest.mark.parametrize("plan", ["popularity", "tastes", "items", "pairs"])
 @pytest.mark.parametrize("people", [1, 10, 300])
 def test_odd_data_ends_in_a_list(
-    name: str, way: str, people: int, monkeypatch: pytest.MonkeyPatch
+    name: str, plan: str, people: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever was chosen, also where the choice would have been another: no NaN, no warning."""
     rows = CATALOGUES[name]
@@ -232,7 +234,7 @@ def test_odd_data_ends_in_a_list(
     sizes = rng.integers(1, 40, people)
     items = np.concatenate([rng.permutation(40)[:size] for size in sizes])
     ratings = Ratings.from_columns(np.repeat(np.arange(people), sizes), items)
-    monkeypatch.setattr(histories, "choose_way", lambda *_, **__: way)
+    monkeypatch.setattr(lists, "choose_plan", lambda *_, **__: plan)
     for unit in ("user", "rating"):
         found = model(1.0, unit=unit).fit(ratings.with_items(np.arange(40)), catalogue)
         scores = found._scores(found.histories_)
@@ -240,9 +242,9 @@ def test_odd_data_ends_in_a_list(
         assert len(set(np.round(scores[0], 12))) > 1, "items are told apart"
 
 
-@pytest.mark.parametrize("way", ["popularity", "tastes", "items", "pairs"])
-def test_one_item(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(histories, "choose_way", lambda *_, **__: way)
+@pytest.mark.parametrize("plan", ["popularity", "tastes", "items", "pairs"])
+def test_one_item(plan: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists, "choose_plan", lambda *_, **__: plan)
     found = model(1.0).fit(Ratings.from_columns([1, 2], [7, 7]))
     assert np.isfinite(found._scores(found.histories_)).all()
 

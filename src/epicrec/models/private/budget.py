@@ -12,8 +12,8 @@ from epicrec.arrays import Integers
 from epicrec.data import Ratings
 from epicrec.engine import Once, drawn
 from epicrec.errors import InputError
-from epicrec.models.covariance.basis import Basis
-from epicrec.models.covariance.statistics import MOST_USERS, Norm, Unit
+from epicrec.models.private.basis import Basis
+from epicrec.models.private.statistics import MOST_USERS, Norm, Unit
 from epicrec.privacy import (
     Guarantee,
     add_discrete_laplace,

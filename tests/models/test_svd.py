@@ -5,8 +5,9 @@ import pytest
 
 from epicrec.data import Ratings, load_dataset, split_per_user, split_random
 from epicrec.errors import InputError
-from epicrec.models.factors import SVD, solve_users
+from epicrec.models.factors import solve_users
 from epicrec.models.spectrum import Noise, Spectrum, leading_eigenpairs
+from epicrec.models.svd import SVD
 from epicrec.testing.recommenders import RecommenderContract
 
 

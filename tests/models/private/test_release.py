@@ -9,16 +9,14 @@ import pytest
 
 from epicrec.data import Ratings, load_dataset
 from epicrec.engine import local
-from epicrec.models.covariance import budget
-from epicrec.models.covariance.budget import Budget
-from epicrec.models.covariance.looks import Look, look_at_effects, reach_of
-from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.moments import Moments, left_out_errors
-from epicrec.models.estimates import ItemSums
-from epicrec.models.features import item_features
-from epicrec.models.private_bias import USUAL_MEAN
+from epicrec.models.estimates import USUAL_MEAN, ItemSums, Spread
+from epicrec.models.features import item_features, taste_columns
+from epicrec.models.private import budget
+from epicrec.models.private.budget import Budget
+from epicrec.models.private.covariance import CovarianceSVD
+from epicrec.models.private.measurements import MeasuredRatings, measure_effects, reach_of
+from epicrec.models.private.statistics import Moments, left_out_errors
 from epicrec.models.spectrum import unresolved
-from epicrec.models.taste import Spread, taste_columns
 from epicrec.privacy import gaussian_epsilon
 
 KINDS = list(product(["explicit", "implicit"], ["gaussian", "laplace"], ["rating", "user"]))
@@ -138,7 +136,7 @@ def plenty(unit: str) -> Budget:
 
 
 def test_with_little_noise_the_sums_of_ratings_are_plain(some: Ratings) -> None:
-    found = look_at_effects(some, plenty("rating"), 1.0, local)
+    found = measure_effects(some, plenty("rating"), 1.0, local)
     stars = some.values - 3.0
     sums = np.bincount(some.items, stars, some.n_items)
     assert found.centre == pytest.approx(stars.mean(), abs=0.01)
@@ -149,7 +147,7 @@ def test_with_little_noise_the_sums_of_ratings_are_plain(some: Ratings) -> None:
 
 def test_with_little_noise_the_sums_of_users_are_of_their_shares(some: Ratings) -> None:
     """Each user's counts, and deviations from the user's mean, have a length of at most 1."""
-    found = look_at_effects(some, plenty("user"), 1.0, local)
+    found = measure_effects(some, plenty("user"), 1.0, local)
     counts, means = np.zeros(some.n_items), []
     for user in range(some.n_users):
         own = some.row(user)
@@ -164,12 +162,12 @@ def test_with_little_noise_the_sums_of_users_are_of_their_shares(some: Ratings) 
 
 
 def test_the_second_look_hears_rare_items_better(some: Ratings) -> None:
-    """Also one that nobody seemed to have at the first look."""
+    """Also one that nobody seemed to have at the first measured."""
     counts = some.item_counts.astype(float)
     counts[7] = 0.0
     sums = ItemSums(counts, counts, counts, np.full(some.n_items, 1e-9))
-    first = Look(sums, 100.0, 1.0, 0.0, 1.0)
-    found = look_at_effects(some, plenty("user"), 1.0, local, like=first).items
+    first = MeasuredRatings(sums, 100.0, 1.0, 0.0, 1.0)
+    found = measure_effects(some, plenty("user"), 1.0, local, like=first).items
     assert np.isfinite(found.counts).all()
     assert found.noise.argmin() == 7
     order = np.argsort(counts)
@@ -180,18 +178,20 @@ def test_the_second_look_hears_rare_items_better(some: Ratings) -> None:
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_items_reach_as_far_as_they_are_counted(unit: str) -> None:
     counts = np.array([100.0, 50.0, 10.0, 0.0, -3.0])
-    look = Look(ItemSums(counts, counts, counts, counts), 40.0, 1.0, 0.0, 1.0)
+    measured = MeasuredRatings(ItemSums(counts, counts, counts, counts), 40.0, 1.0, 0.0, 1.0)
     share = np.maximum(counts, 0) / 160
-    reach = reach_of(unit, look, 0.3)
+    reach = reach_of(unit, measured, 0.3)
     for profile in (reach.reach, reach.sampled, reach.ratings):
         np.testing.assert_allclose(profile / profile.sum(), share)
-    assert look.units(unit) == (counts.sum() if unit == "rating" else 40.0)
+    assert measured.units(unit) == (counts.sum() if unit == "rating" else 40.0)
 
 
-def test_looks_are_joined_by_how_sure_they_are() -> None:
+def test_measurements_are_joined_by_how_sure_they_are() -> None:
     ones = np.ones(2)
-    sure = Look(ItemSums(4 * ones, ones, ones, ones), 9.0, 1.0, 1.0, 1.0)
-    vague = Look(ItemSums(8 * ones, ones, 9 * ones, 3 * ones), 29.0, 3.0, 0.0, 3.0, apart=True)
+    sure = MeasuredRatings(ItemSums(4 * ones, ones, ones, ones), 9.0, 1.0, 1.0, 1.0)
+    vague = MeasuredRatings(
+        ItemSums(8 * ones, ones, 9 * ones, 3 * ones), 29.0, 3.0, 0.0, 3.0, apart=True
+    )
     both = sure + vague
     np.testing.assert_allclose(both.items.sums, 4.4)
     np.testing.assert_allclose(both.items.noise**2, 0.9)
@@ -202,9 +202,9 @@ def test_looks_are_joined_by_how_sure_they_are() -> None:
     assert both.apart
 
 
-def test_a_look_that_tells_nothing_of_items_or_people_changes_nothing_of_them() -> None:
+def test_a_measurement_that_tells_nothing_of_items_or_people_changes_nothing_of_them() -> None:
     ones = np.ones(2)
-    known = Look(ItemSums(4 * ones, ones, 5 * ones, 3 * ones), 9.0, 1.0, 1.0, 1.0)
+    known = MeasuredRatings(ItemSums(4 * ones, ones, 5 * ones, 3 * ones), 9.0, 1.0, 1.0, 1.0)
     nothing = ItemSums(0 * ones, 0 * ones, 0 * ones, np.inf * ones)
     both = replace(known, items=nothing) + replace(known, users=0.0, users_noise=np.inf)
     for name in ("sums", "counts", "variance", "noise"):
@@ -215,9 +215,9 @@ def test_a_look_that_tells_nothing_of_items_or_people_changes_nothing_of_them() 
 
 def test_a_mean_that_noise_hides_is_the_usual_one() -> None:
     ones = np.ones(2)
-    look = Look(ItemSums(ones, ones, ones, ones), 9.0, 1.0, -2.0, 1e9)
-    assert look.settled().centre == pytest.approx(USUAL_MEAN)
-    clear = replace(look, unsure=1e-9).settled()
+    measured = MeasuredRatings(ItemSums(ones, ones, ones, ones), 9.0, 1.0, -2.0, 1e9)
+    assert measured.settled().centre == pytest.approx(USUAL_MEAN)
+    clear = replace(measured, unsure=1e-9).settled()
     assert clear.centre == pytest.approx(-2)
     assert clear.unsure <= 1e-9
 
@@ -227,8 +227,8 @@ def test_people_are_counted_whatever_the_noise_on_items_says(some: Ratings) -> N
     people = np.count_nonzero(some.user_counts)
     wide = some.with_items(np.concatenate([some.item_ids, [f"more {at}" for at in range(20_000)]]))
     for seed in range(5):
-        look = look_at_effects(wide, Budget(2.0, 1e-6, "user", "gaussian", seed), 1.0, local)
-        assert abs(look.users - people) < 6 * look.users_noise
+        measured = measure_effects(wide, Budget(2.0, 1e-6, "user", "gaussian", seed), 1.0, local)
+        assert abs(measured.users - people) < 6 * measured.users_noise
 
 
 def test_twice_the_people_tell_the_mean_with_half_the_error(some: Ratings) -> None:
@@ -238,7 +238,7 @@ def test_twice_the_people_tell_the_mean_with_half_the_error(some: Ratings) -> No
         scale=some.scale,
     ).with_items(np.arange(some.n_items))  # fmt: skip
     one, two = (
-        look_at_effects(part, Budget(1000.0, 1e-6, "user", "gaussian", 5), 1.0, local)
+        measure_effects(part, Budget(1000.0, 1e-6, "user", "gaussian", 5), 1.0, local)
         for part in (some, twice)
     )
     assert two.unsure == pytest.approx(one.unsure / 4, rel=0.01)
@@ -248,7 +248,7 @@ def test_twice_the_people_tell_the_mean_with_half_the_error(some: Ratings) -> No
 def test_two_looks_have_a_mean_between_theirs_nearer_to_the_surer() -> None:
     ones = np.ones(2)
     sure, vague = (
-        Look(ItemSums(ones, ones, ones, ones), 9.0, 1.0, centre, unsure)
+        MeasuredRatings(ItemSums(ones, ones, ones, ones), 9.0, 1.0, centre, unsure)
         for centre, unsure in ((1.0, 0.1), (-1.0, 0.3))
     )
     both = sure + vague

@@ -1,4 +1,4 @@
-"""Looks at ratings: what a first and a second measurement tell of items, people and the mean.
+"""Measurements of ratings: what noisy sums tell of items, people and the mean rating.
 
 Everything after a measurement uses released and public numbers only.
 """
@@ -13,25 +13,29 @@ import numpy as np
 
 from epicrec.data import Ratings
 from epicrec.engine import Engine
-from epicrec.models.covariance.budget import Budget
-from epicrec.models.covariance.moments import Overall
-from epicrec.models.covariance.statistics import STEPS, ItemEffects, Unit
-from epicrec.models.estimates import ItemEstimates, ItemSums, item_estimates
-from epicrec.models.private_bias import ForAndAgainst, expected_mean, mean_rating
+from epicrec.models.estimates import (
+    ItemEstimates,
+    ItemSums,
+    expected_mean,
+    item_estimates,
+    mean_rating,
+)
+from epicrec.models.private.budget import Budget
+from epicrec.models.private.statistics import STEPS, ForAndAgainst, ItemEffects, Overall, Unit
 from epicrec.models.spectrum import SAMPLING, Reach
 
 UNEVEN = 1.35
 """User level: how far Σ c exceeds what n users with equal histories c would have, which is much the
 same in every data set (1.3 to 1.6 in MovieLens and others)."""
 RARE = 0.4
-"""User level: items are weighted by count^-RARE in the second look at their sums."""
+"""User level: items are weighted by count^-RARE in the second measurement of their sums."""
 VAGUE = 0.01
-"""User level: where the first look leaves the mean with more than this variance, in squared stars,
-the second hears people and their means twice as loud."""
+"""User level: where the first measurement leaves the mean with more than this variance, in squared
+stars, the second gives people and their means twice the weight."""
 
 
 @dataclass(frozen=True)
-class Look:
+class MeasuredRatings:
     """What one measurement tells of items, of the number of people, and of the mean rating.
 
     At the user level sums are of deviations from users' means, which lie about `centre`.
@@ -49,10 +53,10 @@ class Look:
     apart: bool = False
     """Whether items' sums are of deviations from the centre."""
 
-    def __add__(self, other: Look) -> Look:
+    def __add__(self, other: MeasuredRatings) -> MeasuredRatings:
         own = other.unsure / (self.unsure + other.unsure)
         known = 1 / (1 + (self.users_noise / other.users_noise) ** 2)
-        return Look(
+        return MeasuredRatings(
             self.items + other.items,
             known * self.users + (1 - known) * other.users,
             sqrt(known) * self.users_noise,
@@ -66,7 +70,7 @@ class Look:
         """How many ratings there are, or people where those are what is hidden."""
         return max(float(self.items.counts.sum()), 1.0) if unit == "rating" else self.users
 
-    def settled(self) -> Look:
+    def settled(self) -> MeasuredRatings:
         """With the mean as far as it is told, and else the usual one."""
         centre, unsure = expected_mean(self.centre, self.unsure)
         return replace(self, centre=centre, unsure=unsure)
@@ -78,7 +82,9 @@ class Look:
         return replace(found, means=means, usual=found.usual + base)
 
 
-def look_overall(ratings: Ratings, part: Budget, engine: Engine) -> tuple[Look, float]:
+def measure_overall(
+    ratings: Ratings, part: Budget, engine: Engine
+) -> tuple[MeasuredRatings, float]:
     """Rating level: the mean of all ratings, how many people rate how much, and how many ratings
     there are; of single items nothing."""
     assert ratings.scale is not None
@@ -94,9 +100,9 @@ def look_overall(ratings: Ratings, part: Budget, engine: Engine) -> tuple[Look, 
     return replace(_of_sums(both, users, noise / each.span), items=nothing, uneven=uneven), total
 
 
-def look_at_totals(
+def measure_totals(
     ratings: Ratings, part: Budget, share: float, engine: Engine, *, turn: int
-) -> Look:
+) -> MeasuredRatings:
     """Rating level, Laplace noise: totals for and against each item; of people nothing."""
     assert ratings.scale is not None
     statistic = ForAndAgainst(ratings.scale)
@@ -104,14 +110,18 @@ def look_at_totals(
     return _of_sums(statistic.sums(raw, noise), 0.0, inf)
 
 
-def _of_sums(items: ItemSums, users: float, noise: float) -> Look:
+def _of_sums(items: ItemSums, users: float, noise: float) -> MeasuredRatings:
     """Rating level: the mean rating is that of all items together."""
-    return Look(items, users, noise, *mean_rating(items))
+    return MeasuredRatings(items, users, noise, *mean_rating(items))
 
 
-def look_at_effects(
-    ratings: Ratings, budget: Budget, share: float, engine: Engine, like: Look | None = None
-) -> Look:
+def measure_effects(
+    ratings: Ratings,
+    budget: Budget,
+    share: float,
+    engine: Engine,
+    like: MeasuredRatings | None = None,
+) -> MeasuredRatings:
     """Sums and counts of items, the number of people and the mean of their means.
 
     `like` is what is known already: at the user level rare items then have larger weights, as the
@@ -139,24 +149,24 @@ def look_at_effects(
     centre = float(np.clip(raw[2 * n + 1] / mean / users, -2, 2))
     found = ItemSums(sums, counts, spread**2, spread, per_count=min(users / total, 1.0))
     unsure = (noise / mean / users) ** 2 + (centre * noise / user / users) ** 2
-    return Look(found, users, noise / user, centre, unsure, apart=True)
+    return MeasuredRatings(found, users, noise / user, centre, unsure, apart=True)
 
 
-def reach_of(unit: Unit, look: Look, variance: float) -> Reach:
+def reach_of(unit: Unit, measured: MeasuredRatings, variance: float) -> Reach:
     """How items weigh in the covariance of residuals of this variance.
 
     Users rate items independently with probabilities that are proportional to the item's count and
     to their own number of ratings c, whose logarithm is normal. At the user level the released
     counts are Σ 1/√c. The sum over one user's pairs has an eigenvalue of the user's ‖v‖.
     """
-    counts, users = look.items.counts, look.users
+    counts, users = measured.items.counts, measured.users
     total = max(float(counts.sum()), 1.0)
     present = np.maximum(counts, 0.0)
     share = present / max(float(present.sum()), 1e-9)
     if unit == "rating":
-        mass = exp(0.375 * look.uneven) * users * (total / users) ** 1.5 / sqrt(variance)
+        mass = exp(0.375 * measured.uneven) * users * (total / users) ** 1.5 / sqrt(variance)
         sampled = np.sqrt(SAMPLING * variance * total) * share
-        longest = exp(sqrt(2 * look.uneven * log(max(users, 2))) - look.uneven / 2)
+        longest = exp(sqrt(2 * measured.uneven * log(max(users, 2))) - measured.uneven / 2)
         least = sqrt(variance * max(longest, 1.0) * total / users)
         return Reach(sqrt(mass) * share, sampled, present, least)
     ratings = UNEVEN * total**2 / users

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from epicrec.arrays import Integers
 from epicrec.data import Ratings
-from epicrec.models.covariance.statistics import Unit, root
+from epicrec.models.private.statistics import Unit, root
 from epicrec.progress import report
 
 TASTE_BITS, ITEM_BITS = 12, 15

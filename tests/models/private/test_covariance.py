@@ -5,11 +5,11 @@ import pytest
 
 from epicrec.data import Ratings, Scale, load_dataset, split_random
 from epicrec.errors import InputError
-from epicrec.models.covariance import kernel
-from epicrec.models.covariance.budget import Budget
-from epicrec.models.covariance.kernel import dense, pair_sums
-from epicrec.models.covariance.model import CovarianceKNN, CovarianceSVD
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
+from epicrec.models.private import pairs
+from epicrec.models.private.budget import Budget
+from epicrec.models.private.covariance import CovarianceKNN, CovarianceSVD
+from epicrec.models.private.pairs import PairSums, dense, pair_sums
+from epicrec.models.private.statistics import ItemEffects
 from epicrec.privacy import gaussian_epsilon, gaussian_mu
 from epicrec.testing.recommenders import RecommenderContract
 
@@ -45,8 +45,8 @@ def uneven() -> Ratings:
 @pytest.mark.parametrize(("places", "ratings"), [(1 << 26, 1 << 30), (90, 1 << 30), (1 << 26, 99)])
 @pytest.mark.parametrize("data", ["viewers", "uneven"])
 def test_kernel_against_an_obvious_twin(request, monkeypatch, data, places, ratings) -> None:
-    monkeypatch.setattr(kernel, "_PLACES", places)
-    monkeypatch.setattr(kernel, "_RATINGS", ratings)
+    monkeypatch.setattr(pairs, "_PLACES", places)
+    monkeypatch.setattr(pairs, "_RATINGS", ratings)
     given: Ratings = request.getfixturevalue(data)
     rng = np.random.default_rng(0)
     values = rng.integers(-64, 65, len(given)).astype(np.int8)
@@ -150,10 +150,10 @@ def test_neighbours_refuse_histories(viewers: Ratings) -> None:
 
 
 def test_too_many_items_are_refused_before_anything_is_summed() -> None:
-    needed = kernel.memory_needed(1_000_000)
+    needed = pairs.memory_needed(1_000_000)
     assert needed > 7e12
     with pytest.raises(InputError, match=r"GiB.*fewer items"):
-        kernel.check_memory(1_000_000)
+        pairs.check_memory(1_000_000)
 
 
 def test_neighbours_agree_with_factors_when_all_are_used(viewers: Ratings) -> None:

@@ -12,12 +12,18 @@ import numpy as np
 import pytest
 
 from epicrec.data import Ratings, Scale
-from epicrec.models.covariance import statistics
-from epicrec.models.covariance.moments import Moments, Overall
-from epicrec.models.covariance.statistics import STEPS, ItemEffects, PairSums, in_steps
-from epicrec.models.private_bias import ForAndAgainst
-from epicrec.models.taste import Spread
-from epicrec.papers.mcsherry_mironov.measurements import COVARIANCE, measurements
+from epicrec.models.estimates import Spread
+from epicrec.models.private import pairs, statistics
+from epicrec.models.private.pairs import PairSums
+from epicrec.models.private.statistics import (
+    STEPS,
+    ForAndAgainst,
+    ItemEffects,
+    Moments,
+    Overall,
+    in_steps,
+)
+from epicrec.papers.mcsherry_mironov.measurements import COVARIANCE, sensitivities
 
 STARS = Scale(1, 5, 1)
 N_ITEMS = 40
@@ -128,7 +134,7 @@ def test_users_with_thousands_of_extreme_ratings(norm: int, n_items: int) -> Non
 
 def test_every_norm_of_a_rating_level_pair() -> None:
     """Exhaustive in what the L2 bound depends on: the norm before, and the new residual."""
-    one = 1 << statistics.PAIR_BITS["rating", 2]
+    one = 1 << pairs.PAIR_BITS["rating", 2]
     claim = PairSums("rating", 2, None, np.zeros(17_768, np.int16)).sensitivity
     squares = np.unique(np.geomspace(1, 17_768 * STEPS**2, 3000).astype(np.int64))
     for x in (1, 7, 32, 63, 64):
@@ -172,14 +178,14 @@ def test_the_papers_alpha_of_four_fails_and_eight_holds() -> None:
 @pytest.mark.parametrize("norm", [1, 2])
 @pytest.mark.parametrize("unit", ["rating", "user"])
 def test_published_measurements_claim_at_least_the_papers(unit: str, norm: int) -> None:
-    for measured in measurements(1000, norm, unit):
+    for measured in sensitivities(1000, norm, unit):
         assert measured.proved >= 0.95 * measured.stated
     if norm == 1 and unit == "rating":
         assert measured_covariance().proved > 1.5 * measured_covariance().stated
 
 
 def measured_covariance():
-    return measurements(1000, 1, "rating")[COVARIANCE]
+    return sensitivities(1000, 1, "rating")[COVARIANCE]
 
 
 def test_steps_round_toward_zero() -> None:
@@ -196,7 +202,7 @@ def test_steps_round_toward_zero() -> None:
 def test_sums_stay_within_64_bits(unit, norm):
     """At the public bounds, 2³¹ ratings of 2²² people, no entry can reach 2⁶², where noise is
     refused: neither an overflow nor an error depends on the data."""
-    pairs = statistics.PairSums(unit, norm, Scale(1, 5, 1), np.zeros(2, np.int16))
+    pairs = PairSums(unit, norm, Scale(1, 5, 1), np.zeros(2, np.int16))
     square = statistics.STEPS**2 * pairs.square_weight
     most = statistics.MOST_USERS if unit == "user" else 1 << 31
     assert most * square <= 1 << 62
