@@ -43,9 +43,9 @@ from epicrec.client.main import make_client
 from epicrec.client.matching.matcher import Matcher
 from epicrec.client.viewing import Visit
 from epicrec.data import Catalogue, Ratings
+from epicrec.demo.servers import running
 from epicrec.models import model_class
 from epicrec.server import Settings
-from epicrec.system.loopback import running
 
 ROOT = Path(__file__).parents[1]
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

@@ -37,8 +37,7 @@ from _measuring import Parts, Weighed, fresh, run_to_end, show
 
 from epicrec.data import Catalogue, Ratings, Scale, load_dataset, split_probe
 from epicrec.data.datasets import convert_dataset, public_of
-from epicrec.engine import RemoteRatings
-from epicrec.engine.local import local
+from epicrec.engine import RemoteRatings, local
 from epicrec.machine import peak_memory
 from epicrec.models.private.covariance import CovarianceSVD
 from epicrec.models.private.pairs import PairSums, memory_needed
@@ -165,8 +164,8 @@ def _sums_in_spark(
     master: str, source: Path, item_ids: Any, count: int, known: Mapping[str, str]
 ) -> None:
     """The same sums of the same file by a cluster, and whether they are the same to the bit."""
-    from epicrec.engine.session import session
     from epicrec.engine.spark import SparkRatings
+    from epicrec.engine.spark_data import session
 
     ratings = None
     for name, statistic in {"people together": None, **_statistics(len(item_ids))}.items():
@@ -344,8 +343,8 @@ def netflix_fit(engine: str, every: int) -> dict[str, Any]:
 
 
 def _netflix_in_spark(every: int) -> tuple[Any, Catalogue | None]:
-    from epicrec.engine.session import load_frame, session
     from epicrec.engine.spark import SparkRatings
+    from epicrec.engine.spark_data import load_frame, session
 
     known = public_of("netflix", items=None, scale=None)
     rows = load_frame(session("local[2]"), "netflix")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tables import FIGURES, HERE, Made, Row, Rows, piped, read
 
-from epicrec.evaluate.contenders import CHIEN, TASKS
+from epicrec.evaluate.compare import CHIEN, TASKS
 from epicrec.papers import papers_of
 from epicrec.papers.report import markdown
 

@@ -19,8 +19,7 @@ from typing import Any
 import altair as alt
 from tables import HERE, Made, Row, read
 
-from epicrec.evaluate.audits.plot import plot_claims
-from epicrec.evaluate.plots import plot_comparison
+from epicrec.evaluate.plots import plot_claims, plot_comparison
 
 
 def plots() -> Made:

@@ -20,7 +20,7 @@ import epicrec
 from distributions import ROOT
 from epicrec.cli import app, main
 from epicrec.data import load_dataset
-from epicrec.system.audit import all_rows
+from epicrec.demo.program_audits import all_rows
 
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")

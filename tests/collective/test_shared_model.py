@@ -15,7 +15,7 @@ from epicrec.collective.shared_model import Collective, NextRound, resumed, trai
 from epicrec.collective.shares import allowed, squared_norm
 from epicrec.collective.task import Task
 from epicrec.data import load_dataset
-from epicrec.engine.local import local
+from epicrec.engine import local
 from epicrec.models.features import item_features
 from epicrec.models.private.basis import Basis
 from epicrec.models.private.statistics import STEPS, ItemEffects

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 from epicrec.client.sending.outbox import Releases
+from epicrec.demo.program_audits import device_games, server_games
 from epicrec.evaluate import audit
-from epicrec.evaluate.audits import black_box, methods, releases
-from epicrec.evaluate.audits.covariance import Worlds, covariance_games
-from epicrec.evaluate.audits.game import Game, judge
+from epicrec.evaluate.audits import black_box, device_releases, methods
+from epicrec.evaluate.audits.game import Game, climb, judge
 from epicrec.evaluate.audits.methods import BROKEN, DEFAULTS, PUBLISHED, Row, games_of
-from epicrec.evaluate.audits.search import climb
+from epicrec.evaluate.audits.released_sums import Worlds, covariance_games
 from epicrec.models import make_model, private_bias
 from epicrec.models.private import budget, statistics
 from epicrec.models.private import ratings as covariance
@@ -37,7 +37,6 @@ from epicrec.server.serving.published_model import PublishedModel
 from epicrec.server.serving.ranking import Ranking
 from epicrec.server.store import catalogue as stored_catalogue
 from epicrec.server.store import histories
-from epicrec.system.audit import device_games, server_games
 
 SURE = 1 - 1e-6
 
@@ -45,7 +44,7 @@ SURE = 1 - 1e-6
 def effects_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The covariance recommender where it measures item effects alone. What it makes of the sums
     it released takes most of a fit's time; two rounds of that show an audit as much as twenty."""
-    monkeypatch.setattr("epicrec.evaluate.audits.covariance._MOST", 0)
+    monkeypatch.setattr("epicrec.evaluate.audits.released_sums._LARGEST_CROWD", 0)
     monkeypatch.setattr("epicrec.models.estimates.ROUNDS", 2)
 
 
@@ -277,7 +276,7 @@ def _exact_popularity(patch: pytest.MonkeyPatch) -> None:
 
 
 def s_epicrec(_: pytest.MonkeyPatch) -> list[Game]:
-    return releases.RELEASES["s-epicrec"](1.0)
+    return device_releases.RELEASES["s-epicrec"](1.0)
 
 
 def s_epicrec_whole(_: pytest.MonkeyPatch) -> list[Game]:
@@ -350,7 +349,7 @@ FAULTS: dict[str, tuple[Plant, Games, int]] = {
     "covariance: sensitivity too small": (
         _sensitivity(ItemEffects, Fraction(1, 2)), effects("user"), 24_000
     ),
-    "covariance: one noise for both looks": (_same_noise_twice, effects("user"), 8000),
+    "covariance: one noise for both measurements": (_same_noise_twice, effects("user"), 8000),
     "covariance: counts without noise": (_counts_plain, effects("user"), 8000),
     "covariance: a sum past the noise": (_past_the_noise, effects("user"), 8000),
     "covariance: a user's weight is missing": (
@@ -395,7 +394,7 @@ def test_a_table_is_sure_as_a_whole() -> None:
 def test_as_published_by_name() -> None:
     found = audit("m-epicrec", as_published=True, runs=800)
     assert (found.status, found.holds) == ("claimed", False)
-    assert SEpicRec(releases.FILMS, epsilon=1.0).release([0]).guarantee.status == "proved"
+    assert SEpicRec(device_releases.FILMS, epsilon=1.0).release([0]).guarantee.status == "proved"
 
 
 @pytest.mark.soak

@@ -16,8 +16,7 @@ from epicrec.cli import main
 from epicrec.data import Catalogue, Dataset, Ratings
 from epicrec.errors import InputError
 from epicrec.evaluate import evaluate
-from epicrec.evaluate.compare import Plan, compare, quick_plan, spread
-from epicrec.evaluate.contenders import CONTENDERS, equal_theta
+from epicrec.evaluate.compare import CONTENDERS, Plan, compare, equal_theta, quick_plan, spread
 from epicrec.evaluate.plots import DASHES
 from epicrec.models import make_model
 

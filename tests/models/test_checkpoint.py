@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from epicrec.collective.shared_model import Collective
 from epicrec.data import Ratings
-from epicrec.engine.local import where_they_are
+from epicrec.engine import where_they_are
 from epicrec.errors import InputError
 from epicrec.models import Recommender, make_model
 from epicrec.models import checkpoint as module

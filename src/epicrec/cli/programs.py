@@ -1,4 +1,4 @@
-"""`epicrec demo, client, serve, bench`: what runs for longer."""
+"""`epicrec demo, client, serve, bench`, and the quality of what running programs show."""
 
 from __future__ import annotations
 
@@ -10,15 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from epicrec.cli.app import app
-from epicrec.cli.output import (
-    Data,
-    Json,
-    out,
-    print_figures,
-    print_table,
-    progress,
-    show,
-)
+from epicrec.cli.options import Data, Json
+from epicrec.cli.output import out, print_figures, print_table, progress, show
 from epicrec.errors import InputError
 from epicrec.extras import needs
 
@@ -34,7 +27,7 @@ def demo(
     needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
     from contextlib import ExitStack
 
-    from epicrec.system.demo import one_round
+    from epicrec.demo.walkthrough import one_round
 
     with ExitStack() as stack:
         with progress():
@@ -124,7 +117,7 @@ def client_quality(
 ) -> None:
     """What people get through running clients and a running server: nDCG@10 as a table."""
     needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
-    from epicrec.system.quality import client_quality as run
+    from epicrec.demo.client_quality import client_quality as run
 
     with progress():
         result = run(data, viewers=viewers, epsilon=epsilon, unit=unit, seed=seed, titles=titles)
@@ -144,7 +137,7 @@ def service_quality(
 ) -> None:
     """What a service gives that learns from releases: which model it adopts, nDCG@10 as a table."""
     needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
-    from epicrec.system.service import service_quality as run
+    from epicrec.demo.service_quality import service_quality as run
 
     with progress():
         result = run(data, viewers=viewers, mechanism=mechanism, strength=strength, seed=seed)

@@ -30,8 +30,7 @@ from epicrec.collective.messages import Refusal
 from epicrec.collective.results import Taught
 from epicrec.collective.task import RoundParameters, Task
 from epicrec.data import Catalogue, Ratings
-from epicrec.engine import Engine
-from epicrec.engine.local import local
+from epicrec.engine import Engine, local
 from epicrec.models.base import Feedback
 from epicrec.models.factors import ReleasedFactors
 from epicrec.models.features import item_features

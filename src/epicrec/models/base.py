@@ -17,8 +17,7 @@ from epicrec import registry
 from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Catalogue, Ratings, Scale, find
 from epicrec.data.public import over_public, refusal
-from epicrec.engine import Engine, Once, RemoteRatings, drawn
-from epicrec.engine.local import where_they_are
+from epicrec.engine import Engine, Once, RemoteRatings, drawn, where_they_are
 from epicrec.errors import InputError, NotFittedError
 from epicrec.models import saving
 from epicrec.parameters import check, taken

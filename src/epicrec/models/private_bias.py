@@ -8,8 +8,7 @@ from typing import Any
 
 from epicrec.arrays import Integers
 from epicrec.data import Catalogue, Ratings, Scale
-from epicrec.engine import Engine, Once, drawn
-from epicrec.engine.local import where_they_are
+from epicrec.engine import Engine, Once, drawn, where_they_are
 from epicrec.models.estimates import SPREAD, expected_mean, item_estimates, mean_rating
 from epicrec.models.factors import FactorModel, rating_state
 from epicrec.models.features import item_features, taste_columns

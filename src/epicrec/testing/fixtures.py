@@ -1,4 +1,4 @@
-"""What the contract classes need: small public data; `from epicrec.testing.fixtures import *`."""
+"""Small public data for the contract tests; `from epicrec.testing.fixtures import *`."""
 
 from __future__ import annotations
 

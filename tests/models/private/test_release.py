@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epicrec.data import Ratings, load_dataset
-from epicrec.engine.local import local
+from epicrec.engine import local
 from epicrec.models.estimates import USUAL_MEAN, ItemSums, Spread
 from epicrec.models.features import item_features, taste_columns
 from epicrec.models.private import budget

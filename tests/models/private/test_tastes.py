@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from epicrec.data import Ratings
-from epicrec.engine import contribution
-from epicrec.engine.local import local
+from epicrec.engine import contribution, local
 from epicrec.models.private import tastes
 from epicrec.models.private.tastes import (
     ItemTastes,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epicrec.data import Ratings, load_dataset, split_per_user, split_random
-from epicrec.engine.local import local
+from epicrec.engine import local
 from epicrec.errors import InputError
 from epicrec.evaluate import evaluate_rating, evaluate_topn
 from epicrec.models.bias import Popularity

@@ -1,4 +1,4 @@
-"""A file for one process at a time, on this system and on one without Linux's names."""
+"""Files held by one process at a time, on this system and on one without Linux's names."""
 
 import importlib
 import os

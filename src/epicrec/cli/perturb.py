@@ -1,16 +1,15 @@
-"""`epicrec perturb, reproduce`: what leaves a device, and the papers' experiments again."""
+"""`epicrec perturb`: what a device would send instead of a history."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from epicrec.cli.app import app
-from epicrec.cli.output import (
+from epicrec.cli.options import (
     AsPublished,
     EngineOption,
     Json,
@@ -18,14 +17,10 @@ from epicrec.cli.output import (
     ScaleOption,
     Set,
     check_engine,
-    load_items,
-    out,
-    print_table,
-    progress,
     read_scale,
     read_settings,
-    show,
 )
+from epicrec.cli.output import out, print_table, progress, show
 from epicrec.errors import InputError
 
 
@@ -74,6 +69,7 @@ def perturb(
 
     With --engine spark, --data and --output: the histories of a whole population in a cluster.
     """
+    from epicrec.data.datasets import load_catalogue
     from epicrec.data.formats import Source
     from epicrec.files import check_output
     from epicrec.parameters import given
@@ -84,7 +80,7 @@ def perturb(
     _check_whose(history, data, output, ledger, master)
     if ledger is not None:
         check_output(ledger)
-    items = load_items(catalogue)
+    items = load_catalogue(catalogue)
     public = given(catalogue=items, scale=read_scale(scale))
     options = given(epsilon=epsilon, as_published=as_published or None) | read_settings(settings)
     perturber = make_perturber(method, **public, **options)
@@ -138,7 +134,7 @@ def _check_whose(
     history: Path | None, data: str | None, output: str | None, ledger: Path | None,
     master: str | None,
 ) -> None:  # fmt: skip
-    """One person's history here, or a population's in a cluster."""
+    """Refuse options that mix one person's history here with a population's in a cluster."""
     if master is None:
         if history is None or data is not None or output is not None:
             raise InputError(
@@ -160,7 +156,7 @@ def _release_all(
     master: str, data: str, output: str, perturber: Any, items: Any, levels: Any,
     seed: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    from epicrec.engine.session import load_frame, session
+    from epicrec.engine.spark_data import load_frame, session
     from epicrec.perturb import Release
     from epicrec.spark import release_population
 
@@ -197,45 +193,3 @@ def _read_levels(path: Path) -> dict[str, str]:
     if not isinstance(levels, dict) or not all(isinstance(v, str) for v in levels.values()):
         raise InputError(f'{path}: write one line a category, such as Horror = "no release"')
     return levels
-
-
-@app.command()
-def reproduce(
-    paper: Annotated[
-        str, typer.Argument(help="epicrec, mcsherry-mironov, d2p, yang, or all of them: all.")
-    ],
-    folder: Annotated[
-        Path, typer.Option("--output", "--out", "-o", help="Where the report and plots go.")
-    ] = Path("out"),
-    quick: Annotated[bool, typer.Option("--quick", help="Less data, fewer settings.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Make a paper's tables and figures again, the paper's values beside ours, as one report.
-
-    A part that is finished is kept in the folder: a run that was broken off goes on where it was.
-    """
-    from epicrec.files import check_folder
-    from epicrec.papers import reproduce as run
-
-    check_folder(folder)
-    with progress():
-        found = run(paper, folder, quick=quick)
-
-    def plain() -> None:
-        for part in found["parts"]:
-            for name, rows in part["tables"].items():
-                print_table(f"{part['title']}: {name}", [_short(row, rows[0]) for row in rows])
-            if part["note"]:
-                out.print(part["note"], soft_wrap=True)
-        for one, figures in found["figures"].items():
-            for figure, where in figures.items():
-                if where.startswith("not here"):
-                    out.print(f"{one}, {figure}: {where}", soft_wrap=True)
-        out.print(f"wrote {' and '.join(found['report'])}", soft_wrap=True)
-
-    show(found, as_json, plain)
-
-
-def _short(row: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:
-    """As the first row's columns; nothing where there is no value."""
-    return {name: "" if row.get(name) is None else row[name] for name in first}

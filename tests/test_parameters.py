@@ -1,4 +1,4 @@
-"""Settings: a wrong name, type or range is said before anything is done."""
+"""Parameters: a wrong name, type or range is an error before anything is done."""
 
 from math import nan
 from typing import Any, Literal

@@ -1,4 +1,7 @@
-"""Yang et al. and the sound default for them: one fit, and every user or item of it is a round."""
+"""Audits of what a fitted model holds: private bias and popularity, DPI and DPM, D2P.
+
+One fit plays many rounds, because every user or every item of it is one.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,23 @@ import pyarrow as pa
 
 from epicrec.arrays import Bools, Floats
 from epicrec.data import Ratings, Scale
-from epicrec.evaluate.audits.game import Game, fisher
-from epicrec.evaluate.audits.search import climb
+from epicrec.evaluate.audits.game import Game, climb, fisher
 from epicrec.models import Recommender, make_model
 from epicrec.models.private.statistics import ForAndAgainst
+from epicrec.perturb.d2p.groups import no_features
+from epicrec.perturb.d2p.tuning import choose
 from epicrec.privacy import Guarantee
 
 STARS = Scale(1, 5, 1)
+D2P_MODELS = ("d2p", "i-d2p", "d2p-svd")
 _HIDDEN_AMONG = 400
+"""Items, where DPI hides which of them were rated."""
+_D2P_ITEMS = 20
 
 
 def private_bias_games(model: Any) -> list[Game]:
-    """An item has one rating or none; every item of the fit is a round, and the totals that the
-    model publishes are what is seen."""
+    """An item has one rating or none, and every item of the fit is a round. The observer sees the
+    totals that the model publishes."""
 
     def totals(value: int) -> Floats:
         own = Ratings.from_columns([0], [0], [float(value)], scale=STARS)
@@ -33,7 +40,9 @@ def private_bias_games(model: Any) -> list[Game]:
     moved = totals(value + 1)[:, None]
 
     def seen(bits: Bools) -> Floats:
-        rated = np.append(np.flatnonzero(bits), len(bits))  # the last for everybody's sake
+        rated = np.append(
+            np.flatnonzero(bits), len(bits)
+        )  # the last, so that there are always ratings
         ratings = Ratings.from_columns(
             np.zeros(len(rated), int), rated, np.full(len(rated), value + 1.0), scale=STARS
         )
@@ -44,22 +53,24 @@ def private_bias_games(model: Any) -> list[Game]:
         totals = seen(bits)
         return np.asarray((np.abs(totals) - np.abs(totals - moved)).sum(axis=0))
 
-    def together(bits: Bools) -> Floats:
+    def by_fisher(bits: Bools) -> Floats:
         return fisher(seen(bits).T, moved[:, 0])
 
     said = f"an item has a rating of {value + 1} or none"
     return [
         Game(claim=model.guarantee, neighbours=said, play=play, rounds=rounds, at_once=4000)
-        for play, rounds in ((by_likelihood, 200_000), (together, 40_000))
+        for play, rounds in ((by_likelihood, 200_000), (by_fisher, 40_000))
     ]
 
 
 def popularity_games(model: Any) -> list[Game]:
-    """Somebody who has one item, which nobody else has, is there or not; every item of the fit is a
-    round, and the counts that the model publishes are what is seen."""
+    """A user who alone has an item, and no other, is there or not, and every item of the fit is a
+    round. The observer sees the counts that the model publishes."""
 
     def play(bits: Bools) -> Floats:
-        had = np.append(np.flatnonzero(bits), len(bits))  # the last for everybody's sake
+        had = np.append(
+            np.flatnonzero(bits), len(bits)
+        )  # the last, so that there are always ratings
         histories = Ratings.from_columns(had, had).with_items(np.arange(len(bits) + 1))
         return np.asarray(model.fit(histories).counts_[:-1], np.float64)
 
@@ -69,9 +80,9 @@ def popularity_games(model: Any) -> list[Game]:
 
 
 def dpi_games(model: Any) -> list[Game]:
-    """A rating has one value or another, or is there or not; every user of the fit is a round, and
-    what was released of their ratings is seen, as it stands in the saved model, and once more after
-    a second fit on the same ratings."""
+    """A rating has one value or another, or is there or not, and every user of the fit is a round.
+    The observer sees the released ratings in the saved model, after each of two fits on the same
+    ratings."""
     hidden = model.unit == "rating"
     items = np.arange(_HIDDEN_AMONG if hidden else 1)
 
@@ -85,7 +96,7 @@ def dpi_games(model: Any) -> list[Game]:
         everybody = ratings.with_items(items)
         if hidden:
             everybody = _with_users(everybody, len(bits) + 1)
-        model._memory = None  # another world: nothing was released there yet
+        model._memory = None  # in another world nothing has been released yet
         seen = np.zeros((2, len(bits) + 1))
         for once in seen:
             released = model.fit(everybody)._released()
@@ -106,10 +117,13 @@ def dpi_games(model: Any) -> list[Game]:
 
 
 def dpm_games(model: Any) -> list[Game]:
-    """DPM as published. `dpm-avg`: one of three ratings is the lowest or the highest, and the
-    prediction is seen. The others: **the attack**. Two items have one and the same rater, who rates
-    them alike or not. With r̂_ai - r̂_aj = w'_au (r_ui - r_uj)/Σ|w'| the averages' noise cancels, and
-    the two predictions differ only if the ratings do: a few hundred rounds are enough."""
+    """DPM as published.
+
+    `dpm-avg`: one of three ratings is the lowest or the highest; the observer sees the prediction.
+    The others: **the attack**. Two items have the same single rater, who rates them alike or not.
+    With r̂_ai - r̂_aj = w'_au (r_ui - r_uj)/Σ|w'| the averages' noise cancels, and the two
+    predictions differ only if the ratings do: a few hundred rounds are enough.
+    """
     play: Callable[[Bools], Floats]
     if model.method == "dpm-avg":
 
@@ -136,7 +150,7 @@ def dpm_games(model: Any) -> list[Game]:
 
 
 def _difference(model: Recommender, value: float) -> float:
-    """How far apart an active user's predictions of y and z are, which only `ann` has rated."""
+    """Whether an active user's predictions of y and z, which only `ann` has rated, differ."""
     rows = [("ann", "x", 3), ("ann", "y", 4), ("ann", "z", value), ("bob", "x", 2), ("bob", "w", 5)]
     others = Ratings.from_columns(*zip(*rows, strict=True), scale=STARS)
     own = Ratings.from_columns(["eve"] * 3, ["x", "w", "v"], [3.0, 4.0, 2.0], scale=STARS)
@@ -147,7 +161,7 @@ def _difference(model: Recommender, value: float) -> float:
 
 
 def _with_users(ratings: Ratings, n: int) -> Ratings:
-    """The same ratings among users 0 to n - 1, of whom some have none."""
+    """The same ratings among users 0 to n - 1, some of whom have none."""
     counts = np.bincount(ratings.user_ids[ratings.users], minlength=n)
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return replace(ratings, user_ids=np.arange(n), indptr=indptr)
@@ -157,3 +171,63 @@ def _promised(model: Any, items: Any) -> Guarantee:
     one = Ratings.from_columns([0], [0], [3.0], scale=STARS).with_items(items)
     promise: Guarantee = make_model(model.method, **model.parameters()).fit(one).guarantee
     return promise
+
+
+# ---- D2P ------------------------------------------------------------------------------------
+
+
+def d2p_games(method: str, epsilon: float) -> list[Game]:
+    """A user has the first of twenty items or the second, and every user of the fit is a round.
+    The observer sees the AlterEgos that the model learns from: all it knows of its users."""
+    ids = np.arange(_D2P_ITEMS)
+    chosen = choose(no_features(ids), epsilon)  # once, not at each fit
+    options = {name: getattr(chosen, name) for name in ("p", "p_star", "lam", "floor")}
+    model: Any = make_model(method, **options)
+
+    def play(bits: Bools) -> Floats:
+        model.fit(Ratings.from_columns(np.arange(len(bits)), bits.astype(int)).with_items(ids))
+        seen = model._held.by_item().toarray()
+        return np.asarray(seen[:, 1] - seen[:, 0], np.float64)
+
+    play(np.array([False]))
+    return [
+        Game(
+            claim=model.guarantee,
+            neighbours=f"a user's item is the first or the second of {_D2P_ITEMS}",
+            play=play,
+            rounds=100_000,
+            at_once=2000,
+        )
+    ]
+
+
+def published_d2p_games() -> list[Game]:
+    """As published, groups are made of all users' ratings, without noise, and the model's file has
+    them. One user's ratings decide whether an item is in another's group."""
+    ids = np.arange(6)
+    model: Any = make_model("d2p", as_published=True, p=0.9, p_star=0.0, lam=2.0)
+
+    def fitted(bit: bool) -> Any:
+        rows = [(user, item) for user in range(4) for item in (user % 3, 3 + user % 3)]
+        rows.append((9, 0 if bit else 5))
+        rows.append((9, 1))
+        return model.fit(Ratings.from_columns(*zip(*rows, strict=True)).with_items(ids))
+
+    def play(bits: Bools) -> Floats:
+        return np.array([_close(fitted(bit)) for bit in bits.tolist()])
+
+    fitted(False)
+    return [
+        Game(
+            claim=model.guarantee,
+            neighbours="one item of a history is another, which moves it into another's group",
+            play=play,
+            rounds=1600,
+            at_once=100,
+        )
+    ]
+
+
+def _close(model: Any) -> float:
+    """Whether the first item is in the second's group."""
+    return float(0 in model.channel.groups.members(1))

@@ -1,4 +1,4 @@
-"""The whole system once on loopback, with the embedded films: leader, helper, devices, rows."""
+"""The demo: the whole system once on loopback, with the embedded films."""
 
 from __future__ import annotations
 
@@ -18,29 +18,39 @@ from epicrec.data import Catalogue, Ratings
 from epicrec.data.datasets import load_catalogue
 from epicrec.data.scale import STARS
 from epicrec.data.simulate import simulate_table
+from epicrec.demo.servers import (
+    ADMIN_KEY,
+    VOID,
+    Leader,
+    admin_of,
+    leader_and_helper,
+    learn_releases,
+    train_shared_model,
+)
 from epicrec.progress import report
-from epicrec.system.loopback import ADMIN_KEY, admin_of, learn_releases
-from epicrec.system.together import VOID, Leading, leading, train_together
 
 IN_PROCESS, OVER_HTTPS = 4000, 20
-"""Devices of the common model beside the person's own."""
+"""Devices that train the shared model beside the person's own."""
 EPSILON, DELTA = 1.0, 1e-5
 
 
 @contextmanager
 def one_round() -> Iterator[tuple[dict[str, Any], str, Callable[[], None]]]:
-    """One person's own round: a release, then a common model with other people's devices.
+    """Send one person's release, then train a shared model with other people's devices.
 
-    Gives what happened, the address of the person's pages, and what serves them until stopped.
+    Gives a summary, the address of the person's pages, and a function that serves them until
+    stopped.
     """
     films = load_catalogue("films")
     with tempfile.TemporaryDirectory(prefix="epicrec-demo-") as folder, ExitStack() as stack:
         base = Path(folder)
         report("leader and helper start", 0, 1)
-        lead = stack.enter_context(leading(base, catalogue="films", admin_key=ADMIN_KEY))
+        leader = stack.enter_context(
+            leader_and_helper(base, catalogue="films", admin_key=ADMIN_KEY)
+        )
         report("leader and helper start", 1, 1)
         client, address = make_client(
-            base / "device", server=lead.url, certificate=lead.certificate
+            base / "device", server=leader.url, certificate=leader.certificate
         )
         stack.callback(client.close)
         device = client.state.device
@@ -48,15 +58,15 @@ def one_round() -> Iterator[tuple[dict[str, Any], str, Callable[[], None]]]:
         device.example()
         drawn = device.draw()
         device.send(drawn.id)
-        with admin_of(lead.url, lead.certificate) as admin:
+        with admin_of(leader.url, leader.certificate) as admin:
             report("the server learns from the release", 0, 1)
             learn_releases(admin)
             report("the server learns from the release", 1, 1)
-        told = _train(lead, device, base, films)
+        rounds = _train(leader, device, base, films)
         device.refresh()
         found = device.for_you()
-        common = device.shared_results.model()
-        assert common is not None
+        shared = device.shared_results.model()
+        assert shared is not None
         yield (
             {
                 "history": [_film(films, item) for item in device.history.items()],
@@ -67,7 +77,7 @@ def one_round() -> Iterator[tuple[dict[str, Any], str, Callable[[], None]]]:
                     "promise": str(drawn.release.guarantee),
                 },
                 "rounds": [
-                    {name: one[name] for name in ("round", "statistic", "people")} for one in told
+                    {name: one[name] for name in ("round", "statistic", "people")} for one in rounds
                 ],
                 "recommendations": [_film(films, card.item_id) for card in found.rows[0].cards],
                 "rows": {
@@ -76,8 +86,8 @@ def one_round() -> Iterator[tuple[dict[str, Any], str, Callable[[], None]]]:
                 },
                 "with": "the common model" if found.shared_model else "no model",
                 "model": {
-                    "guarantee": common.guarantee.to_dict(),
-                    "promise": str(common.guarantee),
+                    "guarantee": shared.guarantee.to_dict(),
+                    "promise": str(shared.guarantee),
                     "void": VOID,
                 },
             },
@@ -86,22 +96,22 @@ def one_round() -> Iterator[tuple[dict[str, Any], str, Callable[[], None]]]:
         )
 
 
-def _train(lead: Leading, own: Device, base: Path, films: Catalogue) -> list[dict[str, Any]]:
-    """The common model, with the person's own device among the others."""
+def _train(leader: Leader, own: Device, base: Path, films: Catalogue) -> list[dict[str, Any]]:
+    """Train the shared model, with the person's own device among the others."""
     report("simulating viewers", 0, 1)
     table = simulate_table(IN_PROCESS + OVER_HTTPS)
     everyone = Ratings.from_table(table, scale=STARS).as_history().with_items(films.item_ids)
     report("simulating viewers", 1, 1)
-    certificate = lead.certificate.read_text("utf-8")
+    certificate = leader.certificate.read_text("utf-8")
     with ExitStack() as stack:
         devices: list[tuple[Device, Callable[[], list[str]]]] = []
         for user in range(IN_PROCESS, IN_PROCESS + OVER_HTTPS):
-            one = Device(base / f"viewer {user}", films, server=lead.url, certificate=certificate)
+            one = Device(base / f"viewer {user}", films, server=leader.url, certificate=certificate)
             stack.callback(one.close)
             at = everyone.items[everyone.indptr[user] : everyone.indptr[user + 1]]
             devices.append((one, partial(list, everyone.item_ids[at].tolist())))
-        return train_together(
-            lead, NAME, everyone.users_at(np.arange(IN_PROCESS)),
+        return train_shared_model(
+            leader, NAME, everyone.users_at(np.arange(IN_PROCESS)),
             [(own, own.history.items), *devices], epsilon=EPSILON, delta=DELTA,
         )  # fmt: skip
 

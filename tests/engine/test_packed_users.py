@@ -1,4 +1,4 @@
-"""People in Arrow: what a cluster's machines compute, without a cluster."""
+"""Users packed into Arrow: what a cluster's machines compute, without a cluster."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from epicrec.data import Ratings, Scale
-from epicrec.engine import people
-from epicrec.engine.people import merged, partial_sum, people_of, ratings_of, sliced
+from epicrec.engine import packed_users as packed
+from epicrec.engine.packed_users import merged, packed_users, partial_sum, ratings_of, sliced
 from epicrec.errors import InputError
 from epicrec.models.private.pairs import PairSums
 from epicrec.models.private.statistics import ItemEffects
@@ -23,12 +23,12 @@ def rows(*ratings: tuple[object, object, float | None], size: int = 2) -> list[p
 
 
 def together(batches: object, scale: Scale | None = STARS, ids=(10, 20, 30)) -> pa.Table:
-    return pa.Table.from_batches([*people_of(batches, np.array(ids), scale)])
+    return pa.Table.from_batches([*packed_users(batches, np.array(ids), scale)])
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 100])
-def test_people_are_whole_wherever_the_batches_end(viewers: Ratings, monkeypatch, at_once) -> None:
-    monkeypatch.setattr(people, "ROWS_AT_ONCE", at_once)
+def test_users_are_whole_wherever_the_batches_end(viewers: Ratings, monkeypatch, at_once) -> None:
+    monkeypatch.setattr(packed, "ROWS_AT_ONCE", at_once)
     whole = viewers.to_table().select(["user_id", "item_id", "rating"])
     turned = whole.take(np.lexsort((-np.arange(len(whole)), viewers.users)))  # items backwards
     batches = turned.rename_columns(["user", "item", "rating"]).to_batches(max_chunksize=7)
@@ -61,18 +61,18 @@ def test_bad_rows_are_named(row, message) -> None:
         together(rows(("b", 20, 4.0), row))
 
 
-def test_a_million_ratings_of_one_user_are_one_person(monkeypatch) -> None:
-    monkeypatch.setattr(people, "ROWS_AT_ONCE", 1000)
+def test_a_million_ratings_of_one_user_are_one_row(monkeypatch) -> None:
+    monkeypatch.setattr(packed, "ROWS_AT_ONCE", 1000)
     n = 1_000_000
     one = pa.table({"user": pa.array(np.zeros(n, np.int64)), "item": np.arange(n)})
-    found = pa.Table.from_batches([*people_of(one.to_batches(10_000), np.arange(n), None)])
+    found = pa.Table.from_batches([*packed_users(one.to_batches(10_000), np.arange(n), None)])
     assert len(found) == 1
     assert ratings_of(found, np.arange(n), None).items.tolist() == list(range(n))
 
 
 @pytest.mark.parametrize("at_once", [1, 1 << 24])
 def test_sums_of_parts_and_their_slices_are_the_sum(viewers: Ratings, monkeypatch, at_once) -> None:
-    monkeypatch.setattr(people, "RATINGS_AT_ONCE", at_once)
+    monkeypatch.setattr(packed, "RATINGS_AT_ONCE", at_once)
     rated = viewers.to_table().select(["user_id", "item_id", "rating"])
     rated = rated.rename_columns(["user", "item", "rating"])
     all_of = together(rated.to_batches(), viewers.scale, viewers.item_ids)

@@ -1,8 +1,9 @@
-"""The covariance recommender's `fit`, watched: everything it summed up, as it was released.
+"""Audits of models that release noisy sums: the covariance recommender and DPALS.
 
-One fit plays many rounds: the items fall into groups, each with a victim of its own who is there or
-not (or with one rating more), by a coin of its own. Only numbers of a group's own items are looked
-at, so what the other coins say changes nothing about them but what was released before.
+A watched engine keeps every sum of a fit as it was released. One fit plays many rounds: the items
+fall into groups, and each group's own coin decides whether its victim is there (or has one more
+rating). The observer reads only the numbers about a group's own items, so the other coins change
+nothing about them but what was released before.
 """
 
 from __future__ import annotations
@@ -16,36 +17,29 @@ import numpy as np
 
 from epicrec.arrays import Bools, Floats, Integers
 from epicrec.data import Ratings, Scale
-from epicrec.engine import Statistic
-from epicrec.engine.local import local
-from epicrec.evaluate.audits.game import Game, fisher
-from epicrec.evaluate.audits.search import climb
+from epicrec.engine import Statistic, local
+from epicrec.evaluate.audits.game import Game, climb, fisher
 from epicrec.models.private.covariance import CovarianceSVD
 from epicrec.models.private.pairs import PairSums
 from epicrec.models.private.statistics import ForAndAgainst, ItemEffects
-from epicrec.papers.mcsherry_mironov.measurements import (
-    BITS,
-    covariance_sums,
-    effect_sums,
-    noise_scales,
-    residual_sums,
-    weight_sums,
-)
-from epicrec.papers.peers.dpals import ItemNormals
 from epicrec.privacy import Guarantee, gaussian_guarantee, gaussian_mu
 
 STARS = Scale(1, 5, 1)
-_MOST = 1 << 11
+_LARGEST_CROWD = 1 << 11
 _SEARCHED = 40
+"""Groups in the small world in which neighbours are searched for."""
 
 Victim = tuple[int, ...]
-"""What a victim says of each item of the group: a rating, or 0 for none."""
+"""The victim's rating of each item of the group, or 0 for none."""
 
 
 @dataclass
 class Watch:
-    """An engine that keeps each statistic with the sum it gave. `Budget.measure` adds the noise in
-    place, so after a fit these are the releases; a sum that went past the noise is seen exact."""
+    """An engine that keeps each statistic with its sum.
+
+    `Budget.measure` adds the noise in place, so after a fit these are the releases. A sum that was
+    given no noise is seen exact.
+    """
 
     seen: list[tuple[Statistic, Integers]] = field(default_factory=list)
 
@@ -63,15 +57,14 @@ class Worlds:
     with_it: Victim
     groups: int
     crowd: int
-    said: int
-    """What the crowd rates everything."""
+    crowd_rating: int
 
     @property
     def items(self) -> int:
         return len(self.without) * self.groups
 
     def ratings(self, bits: Bools) -> Ratings:
-        """Everybody's ratings, where each group's coin decides about its victim."""
+        """All ratings, where each group's bit decides about its victim."""
         each = np.where(bits[:, None], np.array([self.with_it]), np.array([self.without])).ravel()
         items = np.flatnonzero(each)
         rest = np.tile(np.arange(self.items), self.crowd)
@@ -79,19 +72,19 @@ class Worlds:
         return Ratings.from_columns(
             np.concatenate([items // len(self.without), users]),
             np.concatenate([items, rest]),
-            np.concatenate([each[items], np.full(len(rest), self.said)]).astype(float),
+            np.concatenate([each[items], np.full(len(rest), self.crowd_rating)]).astype(float),
             scale=STARS,
         ).with_items(np.arange(self.items))
 
     @cached_property
     def ends(self) -> tuple[Ratings, Ratings]:
-        """Nobody's coin says yes, and everybody's."""
+        """The ratings with no bit set, and with all of them."""
         first, second = (self.ratings(np.full(self.groups, bit)) for bit in (False, True))
         return first, second
 
-    def parts(self, statistic: Any) -> Iterator[Any]:
-        """Where a statistic's numbers about each group's own items stand, kind by kind: one row of
-        positions a group."""
+    def positions(self, statistic: Any) -> Iterator[Any]:
+        """Where a statistic has its numbers about each group's own items: one row of positions a
+        group, kind by kind."""
         size, n = len(self.without), self.items
         own = np.arange(n).reshape(self.groups, size)
         if isinstance(statistic, ItemEffects | ForAndAgainst):
@@ -102,24 +95,23 @@ class Worlds:
             row, column = np.tril_indices(size, -1)
             low, high = own[:, column], own[:, row]
             yield high * (high - 1) // 2 + low
-        elif isinstance(statistic, ItemNormals):
-            width = statistic.width
+        elif (width := getattr(statistic, "width", 0)) > 0:  # so many numbers an item, in a row
             yield (own[:, :, None] * width + np.arange(width)).reshape(self.groups, -1)
 
 
 def covariance_games(model: CovarianceSVD) -> list[Game]:
-    """Item effects alone and, where a crowd makes it worth its noise, the covariance as well."""
+    """Item effects alone, and also the covariance, in a crowd large enough to measure it."""
     alone = _neighbours(model, Worlds((0, 0), (0, 0), 2000, 1, 3))
-    # the loss of a whole user lies in several numbers, whose Laplace noise seldom points one way
+    # a user's loss is spread over several numbers, whose Laplace noise rarely points one way
     rounds = 1_000_000 if model.unit == "user" and model.noise == "laplace" else 100_000
     games = [
         _game(model, alone, rounds, partial(_likelihoods, model)),
         _game(model, alone, 16_000, _fisher),
     ]
     crowded = Worlds((0,) * 4, (0,) * 4, 40, 32, 1)
-    while crowded.crowd < _MOST:
+    while crowded.crowd < _LARGEST_CROWD:
         seen = [statistic for statistic, _ in _watched(model, crowded)]
-        crowded = replace(crowded, crowd=2 * crowded.crowd)  # worth it at every fit, not just here
+        crowded = replace(crowded, crowd=2 * crowded.crowd)  # measured at every fit, not just here
         if any(isinstance(statistic, PairSums) for statistic in seen):
             worlds = _neighbours(model, crowded)
             return [*games, _game(model, worlds, 800, partial(_likelihoods, model))]
@@ -127,7 +119,7 @@ def covariance_games(model: CovarianceSVD) -> list[Game]:
 
 
 def dpals_games(model: Any) -> list[Game]:
-    """Item effects, and what the factors of people, who are solved for anew in each round, tell."""
+    """Item effects, and the sums from which items are solved again in each round."""
     alone = _neighbours(model, Worlds((0, 0), (0, 0), 1000, 1, 3))
     return [_game(model, alone, 40_000, partial(_likelihoods, model))]
 
@@ -155,7 +147,7 @@ def _game(
     return Game(
         claim=claim,
         neighbours=f"a user {removed}: {_said(worlds.with_it)} or {_said(worlds.without)}; "
-        f"{worlds.crowd} others rate all {worlds.said}",
+        f"{worlds.crowd} others rate all {worlds.crowd_rating}",
         play=play,
         rounds=rounds,
         at_once=worlds.groups,
@@ -163,17 +155,18 @@ def _game(
 
 
 def _fisher(worlds: Worlds, released: Any) -> Floats:
-    """The same by Fisher's direction, which sees noise that several numbers have in common."""
+    """Scores by Fisher's direction, which sees noise that several numbers have in common."""
     moved, off = zip(*_moved(worlds, released), strict=True)
     return fisher(np.concatenate(off, axis=1), np.concatenate(moved, axis=1).mean(axis=0))
 
 
 def _likelihoods(model: CovarianceSVD, worlds: Worlds, released: Any) -> Floats:
-    """For each group the logarithm of how much likelier its released numbers are with the victim:
-    by Neyman and Pearson, nothing tells the worlds apart better. The noise's size is read off.
+    """For each group the log-likelihood ratio of its released numbers with and without the victim:
+    the best test, by Neyman and Pearson. The scale of the noise is estimated from the numbers.
 
-    With Laplace noise alone, as a part of the most it can be: where all noise points away is one
-    event in every fit, though what was read off differs."""
+    With Laplace noise alone, as a share of the largest possible ratio: then "all noise points away"
+    is one event in every fit, though the estimated scales differ.
+    """
     found, most = np.zeros(worlds.groups), np.zeros(worlds.groups)
     gaussian_only = _claim(model).mu is not None
     all_laplace = all(_has_laplace(statistic) for statistic, _ in released)
@@ -196,14 +189,16 @@ def _likelihoods(model: CovarianceSVD, worlds: Worlds, released: Any) -> Floats:
 
 
 def _has_laplace(statistic: Any) -> bool:
-    """Totals for and against items always have Laplace noise; others say their norm."""
+    """Totals for and against items always have Laplace noise; other statistics have a norm."""
     return getattr(statistic, "norm", 1) == 1
 
 
 def _claim(model: CovarianceSVD) -> Guarantee:
-    """What the last fit promises of the way it took. Laplace noise alone needs no δ. Where parts of
-    the budget went to either noise there is no μ for all of it, but what has Gaussian noise may
-    have no more than an (ε, δ) with Gaussian noise alone."""
+    """What the last fit promises, for the kinds of noise that it used.
+
+    Laplace noise alone needs no δ. Where both kinds were used there is no μ for the whole budget,
+    but the part with Gaussian noise may spend no more than (ε, δ) with Gaussian noise alone.
+    """
     promise = model.guarantee
     if promise.mu is not None or not promise.delta:
         return promise
@@ -217,17 +212,17 @@ def _claim(model: CovarianceSVD) -> Guarantee:
 
 
 def _moved(worlds: Worlds, released: Any) -> Iterator[tuple[Floats, Floats]]:
-    """For each kind of number how far the victim moves it, and how far what was released lies from
-    the middle between the two; a row for each group."""
+    """For each kind of number how far the victim moves it, and how far the released number is from
+    the middle between the two worlds; a row for each group."""
     for statistic, total in released:
         low, high = (statistic(end).astype(np.float64) for end in worlds.ends)
-        for at in worlds.parts(statistic):
+        for at in worlds.positions(statistic):
             yield high[at] - low[at], total[at] - (low[at] + high[at]) / 2
 
 
 def _neighbours(model: CovarianceSVD, empty: Worlds) -> Worlds:
-    """The victim who moves the released numbers furthest, measured in their noise, found by
-    climbing: in L2, or in L1 where all noise is Laplace noise."""
+    """The worlds whose victim moves the released numbers furthest relative to their noise, found
+    by climbing: in L2, or in L1 where all noise is Laplace noise."""
     size = len(empty.without)
     small = replace(empty, groups=min(empty.groups, _SEARCHED))
     released = _watched(model, small)
@@ -260,12 +255,14 @@ def _said(victim: Victim) -> str:
 _MOST_RATED = 180
 
 
-def published_covariance_games(model: CovarianceSVD, epsilon: float) -> list[Game]:
-    """The paper's recipe with Laplace noise, at one rating. Somebody rates low what was released
-    as liked and high what was released as disliked, and then one more of those: their mean moves by
-    8/(n + 20), not 4/(n + 20), and with it every residual. The loss lies in thousands of entries,
-    each next to nothing beside its noise; no number of rounds shows it, but the sums and the
-    noise's law do: at the outcomes where all noise points away it is Σ |Δ_j|/scale_j."""
+def published_covariance_games(model: Any, epsilon: float) -> list[Game]:
+    """The paper's recipe with Laplace noise, at one rating.
+
+    A user rates low what was released as liked and high what was released as disliked, and then one
+    more of the latter: their mean moves by 8/(n + 20), not 4/(n + 20), and with it every residual.
+    The loss is spread over thousands of entries, each tiny beside its noise. No number of rounds
+    shows it, but the exact sums and the distribution of the noise do (`largest_loss`).
+    """
 
     def victim(low: int, high: int, *, one_more: bool) -> Ratings:
         n = low + high + one_more
@@ -274,25 +271,14 @@ def published_covariance_games(model: CovarianceSVD, epsilon: float) -> list[Gam
         return own.with_items(np.arange(low + high + 1))
 
     def loss(low: int, high: int) -> float:
-        n = low + high + 1
-        levels = np.where(np.arange(n) < low, 5, 1) << BITS[1][0]  # item means as released
-        sums = [
-            (
-                *effect_sums(one, 1, "rating"),
-                *residual_sums(one, levels, 1, "rating"),
-                covariance_sums(one, levels, 0, 1, "rating"),
-                weight_sums(one, 1, "rating"),
-            )
-            for one in (victim(low, high, one_more=more) for more in (True, False))
-        ]
-        scales = noise_scales(n, 1, "rating", epsilon)
-        moved = zip(*sums, scales, strict=True)
-        return sum(float(np.abs(a - b).sum() / scale) for a, b, scale in moved)
+        means = np.where(np.arange(low + high + 1) < low, 5, 1)  # of the items, as released
+        with_it, without = (victim(low, high, one_more=more) for more in (True, False))
+        return float(model.largest_loss(with_it, without, means, epsilon))
 
     found = climb(lambda sizes: loss(sizes[0] + 1, sizes[1] + 1), [_MOST_RATED, _MOST_RATED // 4])
     low, high = found[0] + 1, found[1] + 1
 
-    def play(bits: Bools) -> Floats:  # in a small world: in the large one there is nothing to see
+    def play(bits: Bools) -> Floats:  # in a small world: nothing is visible in the large one
         fits = (model.fit(victim(3, 1, one_more=bit)) for bit in bits.tolist())
         return np.array([fit.offsets_[-1] for fit in fits])
 
@@ -304,6 +290,6 @@ def published_covariance_games(model: CovarianceSVD, epsilon: float) -> list[Gam
             play=play,
             rounds=400,
             at_once=20,
-            certain=loss(low, high),
+            analytic=loss(low, high),
         )
     ]

@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epicrec.cli.app import app
-from epicrec.cli.output import (
-    Json,
-    err,
-    load_data,
-    load_items,
-    out,
-    print_record,
-    print_table,
-    progress,
-    show,
-)
+from epicrec.cli.options import Json, load_data
+from epicrec.cli.output import err, out, print_record, print_table, progress, show
 from epicrec.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,6 +50,7 @@ def recommend(
     as_json: Json = False,
 ) -> None:
     """Rank items with a saved model: for one history, which stays on this machine, or for all."""
+    from epicrec.data.datasets import load_catalogue
     from epicrec.models import load
 
     if (history is None) != everyone:
@@ -71,11 +63,11 @@ def recommend(
         raise InputError("--output and --data go with --all")
     fitted = load(model)
     if everyone:
-        allowed = None if category is None else _of_category(load_items(catalogue), category)
+        allowed = None if category is None else _of_category(load_catalogue(catalogue), category)
         _write(to, fitted, as_json, _histories(fitted, data), n=n, items=allowed)
     else:
         assert history is not None
-        _show_list(fitted, history, load_items(catalogue), n, category, as_json)
+        _show_list(fitted, history, load_catalogue(catalogue), n, category, as_json)
 
 
 def _show_list(
@@ -150,7 +142,7 @@ def _checked_output(output: Path | None, such_as: str) -> Path:
 
 
 def _histories(fitted: Recommender, data: str | None) -> Ratings:
-    """Of the data set that is named, or those that the model was learned from and keeps."""
+    """The histories of the named data set, or those that the model keeps."""
     if data is not None:
         rated = fitted.feedback == "explicit"
         found: Ratings = load_data(data, None, rated=rated).ratings

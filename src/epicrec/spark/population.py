@@ -1,4 +1,4 @@
-"""Releases of whole populations: what every device would send, drawn in a cluster, once each."""
+"""Releases of a whole population: what every user's device would send, drawn in a cluster."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from epicrec.data import Scale
 from epicrec.data.public import item_list
-from epicrec.engine.people import ratings_of
-from epicrec.engine.spark import by_person, tasks_at_once, told
+from epicrec.engine.packed_users import ratings_of
+from epicrec.engine.spark import by_user, tasks_at_once, told
 from epicrec.errors import InputError
 from epicrec.extras import needs
 from epicrec.perturb import Perturber
@@ -39,13 +39,13 @@ def release_population(
     ratingCol: str = "rating",
     seed: int | None = None,
 ) -> DataFrame:
-    """Every person's release: `user, items, values`, and as JSON the `release` that a device sends.
+    """Every user's release: `user, items, values`, and as JSON the `release` that a device sends.
 
     `items` are the public ids; the scale is for mechanisms that alter ratings. A cluster may repeat
-    a task, and a table that is not stored is computed again whenever it is looked at, with other
-    noise, which would cost ε again. So the releases are written to `output`, where there must be
-    nothing yet, by the one attempt of each task that Spark commits, and what comes back is read
-    from there. With a `seed` each person's draw is that of `derived(seed, "release", user)`.
+    a task, and computes a table that is not stored again at each use, with fresh noise that would
+    cost ε again. So the releases are written to `output`, where there must be nothing yet, by the
+    one attempt of each task that Spark commits. The result is read from there. With a `seed`, each
+    user's draw is that of `derived(seed, "release", user)`.
     """
     needs("spark", "pyspark")
     scale = Scale.parse(scale) if isinstance(scale, str) else scale
@@ -56,10 +56,10 @@ def release_population(
     columns = {"user": userCol, "item": itemCol, "rating": ratingCol}
     spark = frame.sparkSession
     with told(spark):
-        people = by_person(frame, ids, on, columns, tasks_at_once(spark))
-        user = people.schema["user"].dataType.simpleString()
+        users = by_user(frame, ids, on, columns, tasks_at_once(spark))
+        user = users.schema["user"].dataType.simpleString()
         item = "string" if ids.dtype.kind in "US" else "bigint"
-        drawn = people.mapInArrow(
+        drawn = users.mapInArrow(
             partial(
                 _released, perturber=perturber, item_ids=ids, scale=on, levels=levels, seed=seed
             ),
@@ -80,12 +80,12 @@ def _released(
     kind = pa.string() if item_ids.dtype.kind in "US" else pa.int64()
     kinds = [pa.list_(kind), pa.list_(pa.float64()), pa.string()]
     for batch in batches:
-        people = ratings_of(pa.Table.from_batches([batch]), item_ids, scale)
+        histories = ratings_of(pa.Table.from_batches([batch]), item_ids, scale)
         drawn = []
         for at, user in enumerate(batch["user"].to_pylist()):
-            history: Any = item_ids[people.items[people.row(at)]]
+            history: Any = item_ids[histories.items[histories.row(at)]]
             if scale is not None:
-                ratings = people.values[people.row(at)].astype(np.float64)
+                ratings = histories.values[histories.row(at)].astype(np.float64)
                 history = pa.table({"item_id": history, "rating": ratings})
             one = perturber.release(history, levels, seed=derived(seed, "release", user)).public()
             drawn.append((list(one.items), list(one.values), one.to_json()))

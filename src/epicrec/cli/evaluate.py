@@ -1,4 +1,4 @@
-"""`epicrec evaluate, methods, fit`: learn and measure."""
+"""`epicrec evaluate, methods, fit`: fit methods, measure them, list them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from epicrec.cli.app import app
-from epicrec.cli.output import (
+from epicrec.cli.options import (
     AsPublished,
     Checkpoint,
     Data,
@@ -25,17 +25,11 @@ from epicrec.cli.output import (
     Set,
     Unit,
     check_engine,
-    err,
     load_data,
-    out,
-    print_record,
-    print_table,
-    progress,
     read_scale,
     read_settings,
-    say_guesses,
-    show,
 )
+from epicrec.cli.output import err, out, print_record, print_table, progress, say_guesses, show
 from epicrec.errors import InputError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What one device releases: the public part, as the text that leaves, read by who receives it."""
+"""Audits of perturbers: the observer reads a device's release, as the text that is sent."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from epicrec.arrays import Bools, Floats
 from epicrec.data import Catalogue, Scale
-from epicrec.evaluate.audits.game import Game
-from epicrec.evaluate.audits.search import climb
+from epicrec.evaluate.audits.game import Game, climb
 from epicrec.perturb import D2P, DPI, HidingDPI, MEpicRec, SEpicRec, make_perturber
 from epicrec.perturb.contract import Perturber, Release
 from epicrec.perturb.levels import PERTURBED, Level, Levels
@@ -28,13 +27,13 @@ MIXED: dict[str, Level] = {
 
 
 def received(perturber: Perturber, history: Any, levels: Levels = PERTURBED) -> Release:
-    """A release after its way over the wire: nothing but the text arrives."""
+    """A release as it is received: nothing but the text arrives."""
     return Release.from_json(perturber.release(history, levels).public().to_json())
 
 
 def epicrec_games(perturber: SEpicRec | MEpicRec, levels: Levels = PERTURBED) -> list[Game]:
-    """A history has a film or not: the one that is told best, whose loss lies in few totals, and
-    the one of most categories, whose loss lies in all of them."""
+    """A history has a film or not: the one whose totals tell most, and the one of most categories,
+    whose loss is spread over all of them."""
     scales = received(perturber, [], levels).settings["scales"]
 
     def moved(film: int) -> list[float]:
@@ -48,8 +47,8 @@ def epicrec_games(perturber: SEpicRec | MEpicRec, levels: Levels = PERTURBED) ->
 
 
 def _film_game(perturber: SEpicRec | MEpicRec, levels: Levels, film: int) -> Game:
-    """Seen are the noisy totals that travel with a release, and how much likelier they are with the
-    film: the films that are sent are made of them and of public numbers."""
+    """The score is the log-likelihood ratio of the noisy totals that are sent with a release. The
+    films that are sent are computed from these totals and public numbers."""
     kind = FILMS.categories_of(film)
     other = next(i for i in range(len(FILMS)) if i != film and kind[0] in FILMS.categories_of(i))
     before = dict.fromkeys(FILMS.categories_of(other), 1)
@@ -60,16 +59,15 @@ def _film_game(perturber: SEpicRec | MEpicRec, levels: Levels, film: int) -> Gam
         return sum((abs(y) - abs(y - 1)) / float(scales[name]) for name, y in off.items())
 
     said = f"{FILMS.titles[film]} ({'|'.join(kind)}) is in the history or not"
-    return _plain(perturber, ([other], [film, other]), score, said, levels=levels, rounds=6000)
+    return _game(perturber, ([other], [film, other]), score, said, levels=levels, rounds=6000)
 
 
 def published_epicrec_games(epsilon: float) -> list[Game]:
-    """M-EpicRec as published: the total of a category at "all release" is sent as it is, with items
-    in it that another of their categories hides."""
-    perturber = make_perturber("m-epicrec", catalogue=FILMS, epsilon=epsilon, as_published=True)
+    """M-EpicRec as published: the total of a category at "all release" is sent without noise, and
+    counts films that another of their categories hides."""
     return [
-        _plain(
-            perturber,
+        _game(
+            make_perturber("m-epicrec", as_published=True, catalogue=FILMS, epsilon=epsilon),
             ([1], [0, 1]),
             lambda release: float(release.aggregates["Drama"]),
             "a film of a hidden and of an open category is in the history or not",
@@ -81,7 +79,7 @@ def published_epicrec_games(epsilon: float) -> list[Game]:
 
 def dpi_release_games(epsilon: float) -> list[Game]:
     return [
-        _plain(
+        _game(
             DPI(STARS, epsilon=epsilon),
             (_rated(1), _rated(5)),
             lambda release: release.values[0],
@@ -93,7 +91,7 @@ def dpi_release_games(epsilon: float) -> list[Game]:
 def hiding_release_games(epsilon: float) -> list[Game]:
     perturber = HidingDPI(np.arange(40), STARS, epsilon=epsilon, fakes=10)
     return [
-        _plain(
+        _game(
             perturber,
             (pa.table({"item_id": pa.array([], pa.int64()), "rating": []}), _rated(5)),
             lambda release: dict(zip(release.items, release.values, strict=True)).get(0, 0.0),
@@ -105,7 +103,7 @@ def hiding_release_games(epsilon: float) -> list[Game]:
 def d2p_release_games(epsilon: float) -> list[Game]:
     catalogue = Catalogue.from_columns(np.arange(20), [str(i) for i in range(20)], ["War"] * 20)
     return [
-        _plain(
+        _game(
             D2P(catalogue, epsilon=epsilon),
             ([0], [1]),
             lambda release: float(1 in release.items) - float(0 in release.items),
@@ -118,7 +116,7 @@ def _rated(value: float) -> pa.Table:
     return pa.table({"item_id": [0], "rating": [float(value)]})
 
 
-def _plain(
+def _game(
     perturber: Perturber,
     worlds: tuple[Any, Any],
     score: Callable[[Release], float],
@@ -143,4 +141,4 @@ RELEASES: Mapping[str, Callable[[float], list[Game]]] = {
     "hiding-dpi": hiding_release_games,
     "d2p": d2p_release_games,
 }
-"""The perturbers that have an audit of their own."""
+"""The games of each perturber, by its name and ε."""

@@ -1,4 +1,4 @@
-"""The programs under audit: what a device sends, and what a stranger gets out of a server."""
+"""Audits of the running programs: what a device sends, and what a stranger gets from a server."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from epicrec import wire
 from epicrec.arrays import Bools, Floats
 from epicrec.data import Catalogue
 from epicrec.evaluate.audits.game import Game
-from epicrec.evaluate.audits.methods import library_rows
+from epicrec.evaluate.audits.methods import method_rows
 from epicrec.privacy import Guarantee
 
 _MEMORY = Path("/dev/shm")
-"""Where there is one: a device writes to the disk before anything is seen, and waits for it."""
+"""Used where it exists: a device writes to the disk, and waits for it, before it shows anything."""
 _VICTIMS = 400
 _ADMIN = "the operator of the audit"
 
 
 def all_rows() -> dict[str, Callable[[], list[Game]]]:
-    """Everything that is audited: methods, devices and server, by the names of their rows."""
-    return library_rows() | {
+    """The games of all methods, devices and the server, by the names of their rows."""
+    return method_rows() | {
         "device, epicrec": lambda: device_games("epicrec", 3),
         "device, d2p": lambda: device_games("d2p", 1),
         "server, from its store": server_games,
@@ -38,8 +38,10 @@ def all_rows() -> dict[str, Callable[[], list[Game]]]:
 
 
 def device_games(mechanism: str, seen: int) -> list[Game]:
-    """A device sends by its schedule twice, and before the second time one film more is watched, or
-    another. Seen are all bytes it would send, and whether the second time came at all."""
+    """A device sends by its schedule twice; between the two, one more film or another is watched.
+
+    The observer sees everything it sends, and whether it sends a second time.
+    """
     items = [f"film {i:02}" for i in range(2 * seen if mechanism == "epicrec" else 20)]
     films = Catalogue.from_columns(items, items, ["War"] * len(items))
     if mechanism == "epicrec":
@@ -80,12 +82,13 @@ def _device(films: Catalogue, mechanism: str) -> Iterator[Any]:
 
 
 def server_games() -> list[Game]:
-    """A server publishes from its store. Each of its users has watched one film that nobody else
-    has, or is not there. A stranger registers, fetches model and lists, and looks at how large each
-    film's popularity is in the model and at its place in the list; what of it tells most is learned
-    from a first publication."""
+    """A server publishes from its store; each user has watched one film alone, or is absent.
+
+    A stranger registers and fetches the model and a list. The observer sees each film's popularity
+    in the model and its place in the list, and learns from a first publication which tells more.
+    """
     first = np.arange(_VICTIMS) % 2 == 1
-    claim, known = _spied(first)
+    claim, known = _seen_by_stranger(first)
     spread = known.std(axis=0) + 1e-9
     best = (known[first].mean(axis=0) - known[~first].mean(axis=0)) / spread**2
     if np.allclose(best, 0):
@@ -94,7 +97,7 @@ def server_games() -> list[Game]:
     def play(bits: Bools) -> Floats:
         coins = np.zeros(_VICTIMS, bool)
         coins[: len(bits)] = bits
-        return np.asarray((_spied(coins)[1] @ best)[: len(bits)])
+        return np.asarray((_seen_by_stranger(coins)[1] @ best)[: len(bits)])
 
     return [
         Game(
@@ -107,14 +110,14 @@ def server_games() -> list[Game]:
     ]
 
 
-def _spied(there: Bools) -> tuple[Guarantee, Floats]:
-    """What a stranger learns about each film: its popularity in the model, its place in a list."""
+def _seen_by_stranger(there: Bools) -> tuple[Guarantee, Floats]:
+    """What a stranger sees of each film: its popularity in the model, its place in a list."""
     from epicrec.models import load
 
     with _folder() as folder:
         films = [f"film-{i:03}" for i in range(len(there))]
-        settings = _published(folder, films, np.flatnonzero(there))
-        promise, listed, content = asyncio.run(_asked(settings, len(films)))
+        settings = _publish(folder, films, np.flatnonzero(there))
+        promise, listed, content = asyncio.run(_fetch(settings, len(films)))
         (folder / "fetched.npz").write_bytes(content)
         model: Any = load(folder / "fetched.npz")
     place = {item: at for at, item in enumerate(listed)}
@@ -123,8 +126,8 @@ def _spied(there: Bools) -> tuple[Guarantee, Floats]:
     return promise, (seen - seen.mean(axis=0)) / (seen.std(axis=0) + 1e-9)
 
 
-async def _asked(settings: Any, n: int) -> tuple[Guarantee, list[str], bytes]:
-    """A server's promise, its list for somebody who just came, and its model's file."""
+async def _fetch(settings: Any, n: int) -> tuple[Guarantee, list[str], bytes]:
+    """Fetch a server's promise, its list for a new user, and its model's file."""
     from epicrec.server.api.app import create_app
 
     app = create_app(settings)
@@ -144,8 +147,8 @@ async def _asked(settings: Any, n: int) -> tuple[Guarantee, list[str], bytes]:
     return Guarantee.from_dict(info.Guarantee), listed.json(), model.content
 
 
-def _published(folder: Path, films: list[str], there: Any) -> Any:
-    """The settings of a server that has published from its store."""
+def _publish(folder: Path, films: list[str], there: Any) -> Any:
+    """Have a server publish from its store; return its settings."""
     from epicrec.server import Settings
     from epicrec.server.service import Service
     from epicrec.server.store import feedback

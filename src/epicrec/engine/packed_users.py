@@ -1,7 +1,7 @@
-"""People in Arrow: one row a person, whose items and ratings are bytes.
+"""Users packed into Arrow: one row a user, whose items and ratings are bytes.
 
-Beside each other in a column, those bytes are compressed rows: a batch of people is `Ratings`
-without a copy. Here is what runs on the machines of a cluster, and knows nothing of one.
+In a column these bytes lie beside each other as compressed rows, so a batch of users becomes
+`Ratings` without a copy. These functions run on the machines of a cluster and need no Spark.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from epicrec.engine import Statistic, merge
 from epicrec.errors import InputError
 
 ROWS_AT_ONCE = 1 << 18
-"""So many ratings, and the rest of their last user's, are made into people at a time."""
+"""So many ratings, and the rest of their last user's, are packed at a time."""
 RATINGS_AT_ONCE = 1 << 24
-"""A statistic is given people with so many ratings at a time, and the rest of a batch."""
+"""A statistic is given users with so many ratings at a time, and the rest of a batch."""
 SLICE = 1 << 10
 """A sum travels in slices of so many numbers, as one machine sends ten thousand rows at once."""
 
@@ -32,20 +32,21 @@ _SLOTS = ["slot", "part"]
 Batches = Iterable[pa.RecordBatch]
 
 
-def people_of(
+def packed_users(
     batches: Batches, item_ids: npt.NDArray[Any], scale: Scale | None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows `user, item` and, on a scale, `rating`, each user's together, as `user, items, values`.
+    """Pack rows `user, item` and, on a scale, `rating` into rows `user, items, values`.
 
-    Items are positions among `item_ids`, in order; those that are not listed and ratings off the
-    scale are left out. A person of whom nothing is left stays, since local ratings keep them, too.
+    Each user's rows must be adjacent. Items become positions among `item_ids`, in order; items that
+    are not listed and ratings off the scale are left out. A user of whom nothing is left stays, as
+    in local ratings.
     """
     for rows in whole_users(batches):
-        yield _people(rows, item_ids, scale)
+        yield _packed(rows, item_ids, scale)
 
 
 def whole_users(batches: Batches, user: str = "user") -> Iterator[pa.Table]:
-    """Tables that no user's rows are divided between, from rows in which they stand together."""
+    """Tables that hold each user's rows whole, from rows in which they are adjacent."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         for name in batch.schema.names:
@@ -62,11 +63,11 @@ def whole_users(batches: Batches, user: str = "user") -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _people(rows: pa.Table, item_ids: npt.NDArray[Any], scale: Scale | None) -> pa.RecordBatch:
+def _packed(rows: pa.Table, item_ids: npt.NDArray[Any], scale: Scale | None) -> pa.RecordBatch:
     users = rows["user"].combine_chunks()
     new = np.ones(len(users), np.bool_)
     new[1:] = pc.not_equal(users[1:], users[:-1]).to_numpy(zero_copy_only=False)
-    person = np.cumsum(new) - 1
+    owner = np.cumsum(new) - 1
     coded = rows["item"].combine_chunks().dictionary_encode()
     listed = find(item_ids, np.asarray(coded.dictionary.to_pylist()))
     items = listed[coded.indices.to_numpy()]
@@ -77,8 +78,8 @@ def _people(rows: pa.Table, item_ids: npt.NDArray[Any], scale: Scale | None) -> 
         if not np.isfinite(values).all():
             raise InputError("a rating is missing (NaN) or infinite; drop such rows or fill them")
         keep &= scale.holds(values)
-    place = person[keep] * len(item_ids) + items[keep]
-    order = np.argsort(place, kind="stable")  # quick where items stand in order already
+    place = owner[keep] * len(item_ids) + items[keep]
+    order = np.argsort(place, kind="stable")  # quick where items are in order already
     again = np.flatnonzero(np.diff(place[order]) == 0)
     if again.size:
         who, what = divmod(int(place[order][again[0]]), len(item_ids))
@@ -86,7 +87,7 @@ def _people(rows: pa.Table, item_ids: npt.NDArray[Any], scale: Scale | None) -> 
             f"user {users[int(np.flatnonzero(new)[who])]} has item {item_ids[what]} more than "
             "once; keep one rating for each user and item"
         )
-    counts = np.bincount(person[keep], minlength=int(new.sum()))
+    counts = np.bincount(owner[keep], minlength=int(new.sum()))
     columns = [users.filter(pa.array(new)), _bytes(items[keep][order].astype(np.int32), counts)]
     if scale is not None:
         columns.append(_bytes(values[keep][order], counts))
@@ -94,14 +95,14 @@ def _people(rows: pa.Table, item_ids: npt.NDArray[Any], scale: Scale | None) -> 
 
 
 def _bytes(flat: npt.NDArray[Any], counts: Integers) -> pa.Array:
-    """Numbers as one binary value a person, of as many numbers as `counts` says."""
+    """Numbers as one binary value a user, of as many numbers as `counts` says."""
     edges = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32) * flat.itemsize
     buffers = [None, pa.py_buffer(edges), pa.py_buffer(np.ascontiguousarray(flat))]
     return pa.Array.from_buffers(pa.binary(), len(counts), buffers)
 
 
 def parts_of(batches: Batches, n_items: int, scale: Scale | None) -> Iterator[Ratings]:
-    """People as a statistic is given them, so many at a time; items are called by position."""
+    """Users as a statistic is given them, so many at a time; item ids are positions."""
     item_ids = np.arange(n_items)
     held: list[pa.RecordBatch] = []
     size = 0
@@ -115,20 +116,20 @@ def parts_of(batches: Batches, n_items: int, scale: Scale | None) -> Iterator[Ra
         yield ratings_of(pa.Table.from_batches(held), item_ids, scale)
 
 
-def ratings_of(people: pa.Table, item_ids: npt.NDArray[Any], scale: Scale | None) -> Ratings:
-    """People as ratings over these items; they are called by position."""
-    indptr, items = _flat(people["items"], np.dtype(np.int32))
+def ratings_of(packed: pa.Table, item_ids: npt.NDArray[Any], scale: Scale | None) -> Ratings:
+    """Packed users as ratings over these items; user ids are positions."""
+    indptr, items = _flat(packed["items"], np.dtype(np.int32))
     values = np.ones(len(items), np.float32)
     if scale is not None:
-        _, values = _flat(people["values"], np.dtype(np.float32))
-    users = np.arange(len(people))
+        _, values = _flat(packed["values"], np.dtype(np.float32))
+    users = np.arange(len(packed))
     return Ratings(
         users, item_ids, indptr, items, values, scale, items_given=True, scale_given=True
     )
 
 
 def _flat(column: pa.ChunkedArray, dtype: np.dtype[Any]) -> tuple[Integers, npt.NDArray[Any]]:
-    """Where each person's numbers begin, and all of them: what `_bytes` made."""
+    """Where each user's numbers begin, and all of them: the inverse of `_bytes`."""
     whole = pa.concat_arrays([chunk.cast(pa.binary()) for chunk in column.chunks])
     _, edges, data = whole.buffers()
     at = np.frombuffer(edges, np.int32)[whole.offset : whole.offset + len(whole) + 1]
@@ -137,7 +138,7 @@ def _flat(column: pa.ChunkedArray, dtype: np.dtype[Any]) -> tuple[Integers, npt.
 
 
 def marks(users: pa.Array, counts: Integers, held: npt.NDArray[np.bool_]) -> pa.Table:
-    """Which of their ratings are held out, as rows `user, held` for users who have so many."""
+    """Which ratings are held out, as rows `user, held`, for users with `counts` ratings each."""
     starts = np.concatenate([[0], np.cumsum(counts)])
     batches, first = [], 0
     while first < len(users):
@@ -151,22 +152,22 @@ def marks(users: pa.Array, counts: Integers, held: npt.NDArray[np.bool_]) -> pa.
 
 
 def marked(batches: Batches, held: bool) -> Iterator[pa.RecordBatch]:
-    """People with those of their ratings that are held out, or with the others, by `held`."""
+    """Users with only their held-out ratings, or with only the others, as `held` says."""
     for batch in batches:
-        people = pa.Table.from_batches([batch])
-        edges, own = _flat(people["held"], np.dtype(np.uint8))
+        packed = pa.Table.from_batches([batch])
+        edges, own = _flat(packed["held"], np.dtype(np.uint8))
         keep = own == held
         counts = np.diff(np.concatenate([[0], np.cumsum(keep)])[edges])
         columns, names = [batch["user"]], batch.schema.names[1:-1]
         for name, kind in zip(names, (np.int32, np.float32), strict=False):
-            columns.append(_bytes(_flat(people[name], np.dtype(kind))[1][keep], counts))
+            columns.append(_bytes(_flat(packed[name], np.dtype(kind))[1][keep], counts))
         yield pa.RecordBatch.from_arrays(columns, ["user", *names])
 
 
 def partial_sum(
     batches: Batches, statistic: Statistic, n_items: int, scale: Scale | None
 ) -> Iterator[pa.RecordBatch]:
-    """What the people of one partition contribute, as rows `slot, part`."""
+    """What the users of one partition contribute, as rows `slot, part`."""
     total = None
     for part in parts_of(batches, n_items, scale):
         found = statistic(part)
@@ -176,7 +177,7 @@ def partial_sum(
 
 
 def sliced(total: Integers) -> Iterator[pa.RecordBatch]:
-    """A sum as rows `slot, part`, each of so many numbers, some thousand at a time."""
+    """A sum as rows `slot, part` of `SLICE` numbers each, some thousand rows at a time."""
     for first in range(0, len(total), SLICE << 10):
         numbers = total[first : first + (SLICE << 10)]
         slots = np.arange(first // SLICE, -(-(first + len(numbers)) // SLICE), dtype=np.int32)
