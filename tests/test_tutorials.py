@@ -18,7 +18,6 @@ import pytest
 
 from distributions import ROOT, clean_environment
 from ports import held_port
-from warm import Warm
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("bash") and shutil.which("curl")), reason="bash and curl are needed"
@@ -32,7 +31,7 @@ STAYS = re.compile(r"epicrec (client|serve)\b(?!.*--(check|backup|restore))")
 class Reader:
     """Somebody with a terminal, an editor and a folder; programs that stay are left running."""
 
-    def __init__(self, folder: Path, programs: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         for name in ("examples", "deploy"):
             shutil.copytree(ROOT / name, folder / name)
         self.folder, self.site = folder, folder / "site"
@@ -40,7 +39,7 @@ class Reader:
         self.running: list[subprocess.Popen[bytes]] = []
         self.environment = clean_environment() | {
             "HOME": str(folder),
-            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONPATH": os.pathsep.join([str(self.site), str(ROOT / "src")]),
         }
 
@@ -98,18 +97,10 @@ class Reader:
             program.wait(PATIENCE)
 
 
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where the shell finds `epicrec`."""
-    warm = Warm(tmp_path_factory.mktemp("bin"))
-    yield warm.script.parent
-    warm.close()
-
-
 @pytest.fixture
-def reader(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     monkeypatch.chdir(tmp_path)
-    made = Reader(tmp_path, programs)
+    made = Reader(tmp_path)
     yield made
     made.close()
 

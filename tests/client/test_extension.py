@@ -134,7 +134,7 @@ def test_killed_at_any_step_an_entry_arrives_once(tmp_path: Path, films: Catalog
     browser, died = Paired(made), 0
     entry = browser.entry("one")
     program = ["client", "--folder", str(folder), "--port", "0", "--catalogue", "films"]
-    with closing(killing.Lives("epicrec.client.app", "epicrec.client.device")) as lives:
+    with closing(killing.Lives()) as lives:
         for moment in ("INSERT 1", "INSERT 3", "INSERT 5", "COMMIT 1", "UPDATE 2", killing.NEVER):
             port = urlsplit(lives.begin(moment, *program).split()[-1]).port
             try:

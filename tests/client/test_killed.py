@@ -190,7 +190,7 @@ def test_killed_while_the_pages_are_used(
     program = ["client", "--folder", str(folder), "--server", served.url, "--port", "0"]
     program += ["--catalogue", catalogue]
     person = Person(films, lists=catalogue == "titles")
-    with closing(killing.Lives("epicrec.client.app", "epicrec.client.device")) as lives:
+    with closing(killing.Lives()) as lives:
         for moment in moments:
             live(lives, moment, program, person)
     assert len(person.sent) > 1, "the kills left room for some releases"

@@ -77,7 +77,7 @@ class Town:
             if role not in self.running or self.running[role].exitcode is not None:
                 self.deaths += role in self.running
                 serving = ("serve", "--config", str(self.config(role)))
-                self.running[role] = killing.fork(self.moment(role), killing.epicrec, *serving)
+                self.running[role] = killing.start(self.moment(role), killing.epicrec, *serving)
             try:
                 return httpx.get(f"{self.urls[role]}/collective/key", verify=context).is_success
             except httpx.HTTPError:
@@ -90,7 +90,7 @@ class Town:
         for _ in range(40):
             for role in ROLES:
                 self.serving(role)
-            doing = killing.fork(self.moment(name), work, *given)
+            doing = killing.start(self.moment(name), work, *given)
             doing.join(PATIENCE)
             self.deaths += doing.exitcode < 0
             self.watch()
