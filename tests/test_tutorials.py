@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,12 +16,11 @@ from typing import Any
 import pytest
 
 from distributions import ROOT, clean_environment
-from ports import held_port
+from loopback import PATIENCE, held_port, wait_for
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("bash") and shutil.which("curl")), reason="bash and curl are needed"
 )
-PATIENCE = 600.0
 BLOCKS = re.compile(r"^```(sh|python)\n(.*?)^```", re.S | re.M)
 MINUTES = re.compile(r"^epicrec (audit|compare|reproduce) .*\n", re.M)
 STAYS = re.compile(r"epicrec (client|serve)\b(?!.*--(check|backup|restore))")
@@ -81,14 +79,13 @@ class Reader:
                 stdout=subprocess.DEVNULL, stderr=said,
             )  # fmt: skip
         self.running.append(program)
-        end = time.monotonic() + PATIENCE
-        while True:
+
+        def listens() -> bool:
             assert program.poll() is None, log.read_text()
-            assert time.monotonic() < end, f"{command} hangs"
             with socket.socket() as asking:
-                if asking.connect_ex(("127.0.0.1", port)) == 0:
-                    return
-            time.sleep(0.1)
+                return asking.connect_ex(("127.0.0.1", port)) == 0
+
+        wait_for(listens, command)
 
     def close(self) -> None:
         for program in self.running:

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from client.conftest import PATIENCE
 from epicrec.client.matching import Matcher
 from epicrec.client.sources import Family, Profile, Visit, browsers, find_profiles, read_visits
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.progress import listening
+from loopback import PATIENCE
 
 WHEN = datetime(2026, 5, 1, 20, 15, 30, 123456, tzinfo=UTC)
 UNIX = datetime(1970, 1, 1, tzinfo=UTC)

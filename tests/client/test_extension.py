@@ -21,11 +21,12 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 import killing
-from client.conftest import PATIENCE, TRUSTED, Pages, showing
+from client.conftest import Pages, showing
 from epicrec.client import extension as extensions
 from epicrec.client.device import Device
 from epicrec.client.sealing import NONCE, SealedKey
 from epicrec.data import Catalogue
+from loopback import PATIENCE, TRUSTED
 
 ORIGIN = "chrome-extension://abcdefghijklmnopabcdefghijklmnop"
 HEAT = {"title": "Heat", "year": 1995, "kind": "film", "ids": {}, "how": "watched",

@@ -16,13 +16,14 @@ import httpx
 import pytest
 
 import killing
-from client.conftest import PATIENCE, TRUSTED, Served, shown_payload
+from client.conftest import Served, shown_payload
 from epicrec.client.device import Device
 from epicrec.client.main import catalogue_of
 from epicrec.client.store import PLAIN
 from epicrec.client.uploads import UPLOADS
 from epicrec.data import Catalogue
 from epicrec.server.store import releases
+from loopback import PATIENCE, TRUSTED
 
 MOMENTS = ("20", "write 1", "answer 2", "COMMIT 9", "fsync 4", "answer 9")
 FILMS = 5

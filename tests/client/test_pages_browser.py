@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import certifi
 import pytest
 
-from client.conftest import PATIENCE, Pages, Served, serving, showing
+from client.conftest import Pages, Served, serving, showing
 from client.film_site import NAME, film_site
 from client.test_netflix_list import netflix_export
 from epicrec.client import door as doors
@@ -29,6 +29,7 @@ from epicrec.client.job import Job
 from epicrec.client.pages.working import onward
 from epicrec.client.store import Store
 from epicrec.progress import report
+from loopback import PATIENCE
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")

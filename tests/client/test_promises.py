@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from client.conftest import ADMIN, PATIENCE, Served, serving
+from client.conftest import Served, serving
 from client.test_common_promises import CHECKS as OF_THE_COMMON_MODEL
 from client.test_extension import HEAT, ORIGIN, Paired
 from epicrec.client import promises
@@ -42,6 +42,7 @@ from epicrec.data import Catalogue, Ratings
 from epicrec.perturb import D2P, Release, perturber_class
 from epicrec.perturb.levels import ALL, NO
 from epicrec.perturb.received import Sent, Told
+from loopback import ADMIN, PATIENCE
 
 TEMPLATES = Path(promises.__file__).parent / "templates"
 PAGES = TEMPLATES.parent / "pages"

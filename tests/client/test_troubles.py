@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from client.conftest import PATIENCE, Pages, Served, showing
+from client.conftest import Pages, Served, showing
 from epicrec.client import schedule, store
 from epicrec.client import vault as vaults
 from epicrec.client.device import Device
@@ -35,6 +35,7 @@ from epicrec.client.pages import working
 from epicrec.client.remote import Remote, RemoteError, checked_url
 from epicrec.client.schedule import Clock, next_moment, next_try, run_due, set_schedule
 from epicrec.errors import InputError
+from loopback import PATIENCE
 
 HUGE = "9" * 30
 

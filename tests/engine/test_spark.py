@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cluster import ENVIRONMENT, HOME, MARKS, Cluster, answers, in_cluster, wait_for
+from cluster import ENVIRONMENT, HOME, MARKS, Cluster, answers, in_cluster
 from epicrec.data import Ratings, Scale
 from epicrec.data.datasets import Dataset, write_dataset
 from epicrec.engine import session as connecting
@@ -30,7 +30,7 @@ from epicrec.models.bias import Bias
 from epicrec.models.covariance.model import CovarianceSVD
 from epicrec.models.covariance.statistics import ItemEffects, PairSums
 from epicrec.models.private_bias import ForAndAgainst, PrivateBias
-from ports import held_port
+from loopback import held_port, wait_for
 
 pytestmark = MARKS
 

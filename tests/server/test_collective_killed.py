@@ -27,8 +27,7 @@ from epicrec.server import Settings, serve
 from epicrec.server.collective import signing_key
 from epicrec.server.store.database import Database
 from epicrec.server.store.rounds import SqlStore
-from ports import held_port
-from server.conftest import PATIENCE, wait_for
+from loopback import PATIENCE, held_port, wait_for
 from server.device_part import take_part
 
 TASK, DEVICES = "common-model", 2

@@ -25,7 +25,8 @@ from epicrec.errors import InputError
 from epicrec.files import locked
 from epicrec.server import serve, service, tls
 from epicrec.server.store import people, schema
-from server.conftest import ADMIN, PATIENCE, prepare, released, running, wait_for
+from loopback import ADMIN, PATIENCE, wait_for
+from server.conftest import prepare, released, running
 from server.test_durability import Writer, accounts, check
 
 FILMS = ["heat-1995", "alien-1979", "fargo-1996"]

@@ -33,15 +33,8 @@ from epicrec.server.known import Callers
 from epicrec.server.store import people, schema
 from epicrec.server.store.database import Database, newest_version
 from epicrec.server.tls import development_certificate
-from server.conftest import (
-    ADMIN,
-    PATIENCE,
-    Running,
-    prepare,
-    released,
-    running,
-    wait_for,
-)
+from loopback import ADMIN, PATIENCE, wait_for
+from server.conftest import Running, prepare, released, running
 
 KEPT = Path(__file__).parents[1] / "kept"
 

@@ -26,7 +26,8 @@ from epicrec.server.store import catalogue, people, releases
 from epicrec.server.store.database import Database
 from epicrec.server.training import folders, job, publish
 from epicrec.server.training.ledger import operator_ledger
-from server.conftest import Client, Running, prepare, running, wait_for
+from loopback import wait_for
+from server.conftest import Client, Running, prepare, running
 
 VICTIM = "victim"
 WATCHED, HIDDEN = "heat-1995", "alien-1979"

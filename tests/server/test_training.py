@@ -21,7 +21,8 @@ from epicrec.server.store.database import Database
 from epicrec.server.store.received import Own
 from epicrec.server.training import fit, folders, job, lists, publish
 from epicrec.server.training.ledger import operator_ledger
-from server.conftest import running, wait_for
+from loopback import wait_for
+from server.conftest import running
 
 
 @pytest.fixture
