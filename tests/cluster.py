@@ -12,7 +12,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ import numpy as np
 import pytest
 
 from epicrec.data import Ratings
-from ports import held_port
+from loopback import held_port, wait_for
 
 MARKS = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Spark leaves its sockets open
@@ -116,14 +115,6 @@ def answers(port: int) -> bool:
         socket.create_connection(("127.0.0.1", port), 1).close()
         return True
     return False
-
-
-def wait_for(happened: Any, what: str) -> None:
-    until = time.monotonic() + 300
-    while not happened():
-        if time.monotonic() > until:
-            pytest.fail(f"{what} did not come")
-        time.sleep(0.1)
 
 
 def in_cluster(spark: Any, ratings: Ratings, partitions: int | None = None) -> Any:

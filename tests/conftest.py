@@ -48,18 +48,6 @@ def _same_noise() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _trainings_begin_at_once() -> Iterator[None]:
-    """Servers within the tests' process train in a fork of one that has imported all it needs;
-    those in processes of their own start an interpreter, as everywhere."""
-    from epicrec.server.training.job import Job
-    from training import run_in_a_fork
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Job, "_run", run_in_a_fork)
-        yield
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take long come first, so that in the end no process waits for another."""
     long = {item.path for item in items if item.get_closest_marker("slow")}

@@ -9,14 +9,14 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from client.conftest import PATIENCE
+from loopback import PATIENCE
 
 PROGRAM = shutil.which("firefox-esr") or shutil.which("firefox")
 MISSING = "firefox is not installed (apt-get install firefox-esr)"
@@ -104,10 +104,3 @@ def firefox(profile: Path, **names: str) -> Iterator[Marionette]:
         except subprocess.TimeoutExpired:
             os.killpg(running.pid, signal.SIGKILL)
             running.wait(PATIENCE)
-
-
-def wait_for(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end, "it does not come"
-        time.sleep(0.1)

@@ -1,14 +1,14 @@
-"""Killing at a step: a process counts what it does to the disk and over the net, and dies there.
+"""Programs that die at a chosen step: a process counts what it does to disk and network.
 
-A step is an SQL statement, a write, cut, sync or renaming of a file, or a request or its answer.
-The process dies by SIGKILL just before the step is taken, so that the moments on both sides of
-every step are reached whatever the speed of the machine.
+A step is an SQL statement, a write, truncation, sync or renaming of a file, or a request or its
+answer. The process dies by SIGKILL just before it takes the step. So the moments on both sides of
+every step are reached, however fast or slow the machine is.
+
+`python killing.py MOMENT ARGUMENTS…` is `epicrec ARGUMENTS…` that dies at this moment.
 """
 
 from __future__ import annotations
 
-import importlib
-import json
 import multiprocessing
 import os
 import signal
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,15 @@ ENVIRONMENT = os.environ | {
         filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH")))
     )
 }
-"""For processes that import this."""
-NEVER, LIVES = "never", "lives"
+"""For processes that import this module."""
+NEVER, DEAD = "never", "killed at"
 
 
 def kill_at(moment: str, say: Callable[[str], object] = lambda _: None) -> None:
-    """Let this process die at a moment: "17" is its 17th step, "COMMIT 3" its third commit.
+    """Make this process die at a moment: "17" is its 17th step, "COMMIT 3" its third commit.
 
-    Steps are named by the first word of the statement, the function of `os`, "request" or "answer".
-    `say` hears the name of the last one.
+    A step is named by the first word of the statement, the function of `os`, "request" or "answer".
+    `say` is called with the name of the last one.
     """
     if moment == NEVER:
         return
@@ -88,19 +88,16 @@ def _hook(step: Callable[[str], None]) -> None:
     httpx.HTTPTransport.handle_request = asking  # type: ignore[method-assign]
 
 
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["preloaded"])
-
-
-def fork(moment: str, work: Callable[..., None], *given: Any) -> Any:
-    """A process that dies at this moment, of work that can be imported: a fork of one that has
-    imported all it needs, so that it costs little more than what it does."""
-    process = FORKS.Process(target=_forked, args=(moment, work, *given))
+def start(moment: str, work: Callable[..., None], *given: Any) -> BaseProcess:
+    """A silent process that does this work and dies at this moment; `work` can be imported."""
+    process = multiprocessing.get_context("spawn").Process(
+        target=_work_silently, args=(moment, work, *given)
+    )
     process.start()
     return process
 
 
-def _forked(moment: str, work: Callable[..., None], *given: Any) -> None:
+def _work_silently(moment: str, work: Callable[..., None], *given: Any) -> None:
     with Path(os.devnull).open("w") as nowhere:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(nowhere.fileno(), stream.fileno())
@@ -117,75 +114,42 @@ def epicrec(*arguments: str) -> None:
 
 
 class Lives:
-    """A program that is started once and lives again and again: each life is a fork of a process
-    that has imported all it needs, so that a hundred cost little more than what they do."""
+    """A program that serves pages and is started again after each death."""
 
-    def __init__(self, *needs: str) -> None:
-        self._parent = subprocess.Popen(
-            [sys.executable, __file__, LIVES, *needs], env=ENVIRONMENT, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            start_new_session=True,
-        )  # fmt: skip
+    _process: subprocess.Popen[str] | None = None
 
     def begin(self, moment: str, *arguments: str) -> str:
-        """What a life that dies at this moment says first: it is ready, or dead already."""
-        assert self._parent.stdin is not None
-        self._parent.stdin.write(json.dumps([moment, *arguments]) + "\n")
-        self._parent.stdin.flush()
-        assert self._parent.stdout is not None
-        self._life = int(self._parent.stdout.readline())
-        self._last = self._said("open http", "killed at")
-        return self._last
+        """Start `epicrec`, to die at this moment; the line in which it is ready, or dead."""
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, moment, *arguments], env=ENVIRONMENT, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert self._process.stderr is not None
+        lines = (line for line in self._process.stderr if "open http" in line or DEAD in line)
+        return next(lines, "")
 
     def end(self) -> int:
-        """How the life ended, when it does."""
-        assert self._parent.stdout is not None
-        status = int(self._parent.stdout.readline())
-        if status == -signal.SIGKILL and "killed at" not in self._last:
-            self._said("killed at")
-        return status
+        """Wait for the end of this life; its exit status."""
+        assert self._process is not None
+        self._process.communicate()
+        return self._process.returncode
 
     def stop(self) -> int:
-        """Have the life end by itself, unless its moment comes first."""
-        with suppress(ProcessLookupError):
-            os.kill(self._life, signal.SIGTERM)
+        """Ask the program to end, unless its moment comes first; its exit status."""
+        assert self._process is not None
+        self._process.terminate()
         return self.end()
 
-    def _said(self, *words: str) -> str:
-        """The next line with some of these words; nothing where all is over."""
-        assert self._parent.stderr is not None
-        for line in self._parent.stderr:
-            if any(word in line for word in words):
-                return line
-        return ""
-
     def close(self) -> None:
-        os.killpg(self._parent.pid, signal.SIGKILL)
-        self._parent.communicate()
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            self.end()
 
 
-def _live(moment: str, *arguments: str) -> None:
-    """One life of `epicrec`; it says at which step it dies."""
-    kill_at(moment, lambda what: print(f"killed at {what}", file=sys.stderr, flush=True))
+def main(moment: str, *arguments: str) -> None:
+    kill_at(moment, lambda what: print(f"{DEAD} {what}", file=sys.stderr, flush=True))
     epicrec(*arguments)
 
 
-def _give_lives(*needs: str) -> None:
-    """Every line of the input is a life; its end is told."""
-    for module in needs:
-        importlib.import_module(module)
-    for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            _live(*json.loads(line))
-            os._exit(0)
-        print(child, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-
-
-if __name__ == "__main__":  # python killing.py MOMENT and what `epicrec` takes
-    given = sys.argv[1:]
-    if given[0] == LIVES:
-        _give_lives(*given[1:])
-    else:
-        _live(*given)
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,13 +16,11 @@ from typing import Any
 import pytest
 
 from distributions import ROOT, clean_environment
-from ports import held_port
-from warm import Warm
+from loopback import PATIENCE, held_port, wait_for
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("bash") and shutil.which("curl")), reason="bash and curl are needed"
 )
-PATIENCE = 600.0
 BLOCKS = re.compile(r"^```(sh|python)\n(.*?)^```", re.S | re.M)
 MINUTES = re.compile(r"^epicrec (audit|compare|reproduce) .*\n", re.M)
 STAYS = re.compile(r"epicrec (client|serve)\b(?!.*--(check|backup|restore))")
@@ -32,7 +29,7 @@ STAYS = re.compile(r"epicrec (client|serve)\b(?!.*--(check|backup|restore))")
 class Reader:
     """Somebody with a terminal, an editor and a folder; programs that stay are left running."""
 
-    def __init__(self, folder: Path, programs: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         for name in ("examples", "deploy"):
             shutil.copytree(ROOT / name, folder / name)
         self.folder, self.site = folder, folder / "site"
@@ -40,7 +37,7 @@ class Reader:
         self.running: list[subprocess.Popen[bytes]] = []
         self.environment = clean_environment() | {
             "HOME": str(folder),
-            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONPATH": os.pathsep.join([str(self.site), str(ROOT / "src")]),
         }
 
@@ -82,14 +79,13 @@ class Reader:
                 stdout=subprocess.DEVNULL, stderr=said,
             )  # fmt: skip
         self.running.append(program)
-        end = time.monotonic() + PATIENCE
-        while True:
+
+        def listens() -> bool:
             assert program.poll() is None, log.read_text()
-            assert time.monotonic() < end, f"{command} hangs"
             with socket.socket() as asking:
-                if asking.connect_ex(("127.0.0.1", port)) == 0:
-                    return
-            time.sleep(0.1)
+                return asking.connect_ex(("127.0.0.1", port)) == 0
+
+        wait_for(listens, command)
 
     def close(self) -> None:
         for program in self.running:
@@ -98,18 +94,10 @@ class Reader:
             program.wait(PATIENCE)
 
 
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where the shell finds `epicrec`."""
-    warm = Warm(tmp_path_factory.mktemp("bin"))
-    yield warm.script.parent
-    warm.close()
-
-
 @pytest.fixture
-def reader(tmp_path: Path, programs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     monkeypatch.chdir(tmp_path)
-    made = Reader(tmp_path, programs)
+    made = Reader(tmp_path)
     yield made
     made.close()
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 import html
 import re
-import ssl
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,12 +27,7 @@ from epicrec.data import Catalogue, Ratings
 from epicrec.models import model_class
 from epicrec.server import Settings
 from epicrec.server.main import make_server
-
-ADMIN = "admin-key-of-the-tests"
-PATIENCE = 600.0
-"""Seconds until something is taken to hang; nothing is ever measured by it."""
-TRUSTED = ssl.create_default_context()
-"""Made once: each client that makes its own reads all that the system trusts."""
+from loopback import ADMIN, PATIENCE, TRUSTED, run_in_thread, wait_for
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -46,17 +38,6 @@ def patience() -> Iterator[None]:
         patch.setattr(working, "PATIENCE", PATIENCE)
         patch.setattr(published, "_QUICK", PATIENCE)
         yield
-
-
-def run_in_thread(server: Any) -> threading.Thread:
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    end = time.monotonic() + PATIENCE
-    while not server.started:
-        assert thread.is_alive(), "the server did not start"
-        assert time.monotonic() < end, "the server hangs"
-        time.sleep(0.01)
-    return thread
 
 
 @dataclass
@@ -111,10 +92,8 @@ class Served:
         ) as admin:
             before = admin.get("/api/dashboard/training").json()["serving"]
             admin.post("/api/dashboard/train").raise_for_status()
-            end = time.monotonic() + PATIENCE
-            while admin.get("/api/dashboard/training").json()["serving"] == before:
-                assert time.monotonic() < end, "the training hangs"
-                time.sleep(0.05)
+            status = "/api/dashboard/training"
+            wait_for(lambda: admin.get(status).json()["serving"] != before, "the training")
 
 
 class _Recording(httpx.HTTPTransport):

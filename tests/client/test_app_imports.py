@@ -14,8 +14,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from client.conftest import PATIENCE, Pages, showing
+from client.conftest import Pages, showing
 from client.film_site import NAME, film_site
+from loopback import PATIENCE
 
 NETFLIX = (
     "Title,Date\n"

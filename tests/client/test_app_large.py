@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from client.conftest import PATIENCE, Pages, serving, showing
+from client.conftest import Pages, serving, showing
 from epicrec.client.matching.matcher import Matcher
 from epicrec.client.ranking import for_you
 from epicrec.client.web import jobs
 from epicrec.data import Catalogue, Ratings
+from loopback import PATIENCE
 
 FILMS = 4_000
 PATHS = (

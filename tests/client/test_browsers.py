@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from client.conftest import PATIENCE
 from epicrec.client.imports import browsers
 from epicrec.client.imports.browsers import Family, Profile, find_profiles, read_visits
 from epicrec.client.matching.matcher import Matcher
@@ -24,6 +23,7 @@ from epicrec.client.viewing import Visit
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.progress import listening
+from loopback import PATIENCE
 
 WHEN = datetime(2026, 5, 1, 20, 15, 30, 123456, tzinfo=UTC)
 UNIX = datetime(1970, 1, 1, tzinfo=UTC)

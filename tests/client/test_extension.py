@@ -21,11 +21,12 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 import killing
-from client.conftest import PATIENCE, TRUSTED, Pages, showing
+from client.conftest import Pages, showing
 from epicrec.client.device import Device
 from epicrec.client.imports import extension as extensions
 from epicrec.client.imports.sealed_messages import NONCE, SealedKey
 from epicrec.data import Catalogue
+from loopback import PATIENCE, TRUSTED
 
 ORIGIN = "chrome-extension://abcdefghijklmnopabcdefghijklmnop"
 HEAT = {"title": "Heat", "year": 1995, "kind": "film", "ids": {}, "how": "watched",
@@ -134,7 +135,7 @@ def test_killed_at_any_step_an_entry_arrives_once(tmp_path: Path, films: Catalog
     browser, died = Paired(made), 0
     entry = browser.entry("one")
     program = ["client", "--folder", str(folder), "--port", "0", "--catalogue", "films"]
-    with closing(killing.Lives("epicrec.client.web.app", "epicrec.client.device")) as lives:
+    with closing(killing.Lives()) as lives:
         for moment in ("INSERT 1", "INSERT 3", "INSERT 5", "COMMIT 1", "UPDATE 2", killing.NEVER):
             port = urlsplit(lives.begin(moment, *program).split()[-1]).port
             try:

@@ -16,12 +16,13 @@ import httpx
 import pytest
 
 import killing
-from client.conftest import PATIENCE, TRUSTED, Served, shown_payload
+from client.conftest import Served, shown_payload
 from epicrec.client.device import UPLOADS, Device
 from epicrec.client.main import catalogue_of
 from epicrec.client.store import PLAIN
 from epicrec.data import Catalogue
 from epicrec.server.store import feedback
+from loopback import PATIENCE, TRUSTED
 
 MOMENTS = ("20", "write 1", "answer 2", "COMMIT 9", "fsync 4", "answer 9")
 FILMS = 5
@@ -189,7 +190,7 @@ def test_killed_while_the_pages_are_used(
     program = ["client", "--folder", str(folder), "--server", served.url, "--port", "0"]
     program += ["--catalogue", catalogue]
     person = Person(films, lists=catalogue == "titles")
-    with closing(killing.Lives("epicrec.client.web.app", "epicrec.client.device")) as lives:
+    with closing(killing.Lives()) as lives:
         for moment in moments:
             live(lives, moment, program, person)
     assert len(person.sent) > 1, "the kills left room for some releases"

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import certifi
 import pytest
 
-from client.conftest import PATIENCE, Pages, Served, serving, showing
+from client.conftest import Pages, Served, serving, showing
 from client.film_site import NAME, film_site
 from client.test_netflix_list import netflix_export
 from epicrec.client.history import History
@@ -28,6 +28,7 @@ from epicrec.client.store import Store
 from epicrec.client.web import security as doors
 from epicrec.client.web.jobs import Job, onward
 from epicrec.progress import report
+from loopback import PATIENCE
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")

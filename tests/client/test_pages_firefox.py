@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from client.conftest import Pages, Served, showing
-from firefox import MISSING, PROGRAM, Marionette, firefox, wait_for
+from firefox import MISSING, PROGRAM, Marionette, firefox
+from loopback import wait_for
 
 if PROGRAM is None:
     pytest.skip(MISSING, allow_module_level=True)

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from client.conftest import ADMIN, PATIENCE, Served, serving
+from client.conftest import Served, serving
 from client.test_extension import HEAT, ORIGIN, Paired
 from client.test_shared_model_promises import CHECKS as OF_THE_SHARED_MODEL
 from epicrec.client.device import Device
@@ -40,6 +40,7 @@ from epicrec.data import Catalogue, Ratings
 from epicrec.perturb import D2P, Release, perturber_class
 from epicrec.perturb.contract import Sent, Told
 from epicrec.perturb.levels import ALL, NO
+from loopback import ADMIN, PATIENCE
 
 WEB = Path(promises.__file__).parent
 ABOUT_SENDING = re.compile(

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from client.conftest import PATIENCE, TRUSTED, Pages, serving, showing
+from client.conftest import Pages, serving, showing
 from epicrec.client.device import Device
 from epicrec.client.sending.remote import (
     ChangedError,
@@ -27,6 +27,7 @@ from epicrec.client.web.forms import read_form
 from epicrec.client.web.security import Door
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
+from loopback import PATIENCE, TRUSTED
 
 
 def browser(pages: Pages) -> httpx.Client:

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from client.conftest import PATIENCE, Pages, Served, showing
+from client.conftest import Pages, Served, showing
 from epicrec.client import store
 from epicrec.client import vault as vaults
 from epicrec.client.device import Device
@@ -37,6 +37,7 @@ from epicrec.client.web import app, jobs
 from epicrec.client.web.app import Clock
 from epicrec.client.web.jobs import Job
 from epicrec.errors import InputError
+from loopback import PATIENCE
 
 HUGE = "9" * 30
 

@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.conftest import PATIENCE, Pages, showing
+from client.conftest import Pages, showing
 from epicrec.client.device import UPLOADS, Device
 from epicrec.client.web import forms
 from epicrec.client.web.forms import Unpacking, received
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
+from loopback import PATIENCE
 
 BOUNDARY = b"----mark"
 KIND = f"multipart/form-data; boundary={BOUNDARY.decode()}"

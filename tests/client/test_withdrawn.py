@@ -8,10 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from client.conftest import PATIENCE, serving
+from client.conftest import serving
 from epicrec.client.device import Device
 from epicrec.data import Catalogue, Ratings
 from epicrec.privacy import Guarantee, Ledger
+from loopback import PATIENCE
 
 PAGE = (Path(__file__).parents[2] / "SECURITY.md").read_text("utf-8")
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cluster import ENVIRONMENT, HOME, MARKS, Cluster, answers, in_cluster, wait_for
+from cluster import ENVIRONMENT, HOME, MARKS, Cluster, answers, in_cluster
 from epicrec.data import Ratings, Scale
 from epicrec.data.datasets import Dataset, write_dataset
 from epicrec.engine import local
@@ -31,7 +31,7 @@ from epicrec.models.private.covariance import CovarianceSVD
 from epicrec.models.private.pairs import PairSums
 from epicrec.models.private.statistics import ForAndAgainst, ItemEffects
 from epicrec.models.private_bias import PrivateBias
-from ports import held_port
+from loopback import held_port, wait_for
 
 pytestmark = MARKS
 

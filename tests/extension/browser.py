@@ -13,8 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from client.conftest import PATIENCE
-from extension.figure import EXTENSION
+from extension.labelled import EXTENSION
+from loopback import PATIENCE
 
 SITE = "kinobox.example"
 OTHER_SITE = "elsewhere.example"

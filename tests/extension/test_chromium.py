@@ -20,10 +20,10 @@ import httpx
 import pytest
 
 import killing
-from client.conftest import PATIENCE, showing
+from client.conftest import showing
 from client.test_pages_browser import keep_picture
 from extension.browser import OTHER_SITE, SITE, Browser, chromium, with_site
-from ports import held_port
+from loopback import PATIENCE, held_port
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")

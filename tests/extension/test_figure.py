@@ -10,9 +10,8 @@ import shutil
 
 import pytest
 
-from client.conftest import PATIENCE
-from extension.figure import SCRIPTS, judge_pages
-from extension.labelled import OPEN, SEALED, read
+from extension.labelled import OPEN, SCRIPTS, SEALED, judge_pages, read
+from loopback import PATIENCE
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")

@@ -9,8 +9,9 @@ import pytest
 
 from client.conftest import showing
 from extension.browser import SITE, film_site
-from extension.figure import EXTENSION
-from firefox import MISSING, PROGRAM, firefox, wait_for
+from extension.labelled import EXTENSION
+from firefox import MISSING, PROGRAM, firefox
+from loopback import wait_for
 
 if PROGRAM is None:
     pytest.skip(MISSING, allow_module_level=True)

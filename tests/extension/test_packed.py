@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from extension.figure import EXTENSION
+from extension.labelled import EXTENSION
 
 ROOT = EXTENSION.parent
 LINTER = Path(sys.prefix) / "node/node_modules/.bin/addons-linter"

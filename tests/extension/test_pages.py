@@ -17,8 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from extension.figure import SCRIPTS
-from extension.labelled import OPEN, SEALED, read
+from extension.labelled import OPEN, SCRIPTS, SEALED, read
 
 Label = dict[str, Any]
 HALVES = {name: read(name) for name in (OPEN, *SEALED)}

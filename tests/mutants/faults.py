@@ -1,501 +1,336 @@
-"""Where faults are planted, the tests that must notice, and the faults that are named."""
+"""Faults that guard what matters most: each is a text of the package and what takes its place.
+
+A fault is found by its text alone, which must occur exactly once in the package; so it stays when
+its module moves. Where the text has changed, `make mutants` and the suite say so.
+"""
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
-
-SOURCES = "src/epicrec"
-
-
-@dataclass(frozen=True)
-class Area:
-    places: tuple[str, ...]
-    """Files, or functions of them as `file:function`, in which mutmut draws."""
-    tests: tuple[str, ...]
-    """The quick ones first: the first that fails ends the run."""
-    drawn: int = 8
+from functools import cache
+from pathlib import Path
 
 
 @dataclass(frozen=True)
 class Fault:
+    """A named fault; it must be caught."""
+
     name: str
-    area: str
-    file: str
     old: str
-    """Stands exactly once in the file."""
+    """Occurs exactly once in the package."""
     new: str
+    tests: tuple[str, ...] = ()
+    """Test files that guard it, where they are not near its module."""
 
-
-AREAS = {
-    "matching": Area(
-        ("client/matching/matcher.py", "client/matching/titles.py"),
-        ("tests/client/test_matching.py",),
-    ),
-    "ranking": Area(
-        ("client/ranking/scores.py", "client/ranking/rows.py"), ("tests/client/test_ranking.py",)
-    ),
-    "metrics": Area(("evaluate/metrics.py",), ("tests/evaluate/test_metrics.py",)),
-    "splits": Area(("data/splits.py",), ("tests/data/test_splits.py",)),
-    "public": Area((), ("tests/data/test_public.py", "tests/models/test_public.py"), drawn=0),
-    "undo": Area(
-        ("client/history.py", "client/imports/review.py"),
-        ("tests/client/test_history.py", "tests/client/test_app_imports.py"),
-    ),
-    "cursors": Area(("server/api/cursors.py",), ("tests/server/test_cursors.py",)),
-    "purge": Area(
-        ("server/store/users.py:purge", "server/main.py:_purge", "server/service.py:purge"),
-        ("tests/server/test_operation.py", "-k", "last_day or purged"),
-    ),
-    "fold-in": Area((), ("tests/server/test_training.py",), drawn=0),
-    "imports": Area(
-        tuple(
-            f"client/imports/{name}.py"
-            for name in (
-                "netflix",
-                "imdb",
-                "letterboxd",
-                "trakt",
-                "csv_tables",
-                "recognise",
-                "csv_history",
+    def place(self, sources: Path) -> Path:
+        """The file with this text."""
+        texts = _texts(sources)
+        found = [path for path, text in texts.items() for _ in range(text.count(self.old))]
+        if len(found) != 1:
+            raise LookupError(
+                f"{self.name}: its text occurs {len(found)} times in the package, not once; bring "
+                f"tests/mutants/faults.py up to date\n{self.old}\n{self._near(texts, sources)}"
             )
-        ),
-        ("tests/client/test_imports.py",),
-    ),
-    "settings": Area(
-        ("server/settings.py",),
-        ("tests/server/test_operation.py", "-k", "environment or wrong_settings"),
-    ),
-    "blocks": Area((), ("tests/models/test_base.py",), drawn=0),
-    "covariance": Area(
-        (
-            "models/private/budget.py",
-            "models/private/measurements.py",
-            "models/private/statistics.py",
-            "models/private/ratings.py",
-            "models/private/lists.py",
-            "models/private/statistics.py",
-            "models/private/tastes.py",
-        ),
-        (
-            "tests/models/covariance/test_release.py",
-            "tests/models/covariance/test_sensitivity.py",
-            "tests/models/covariance/test_tastes.py",
-            "tests/models/covariance/test_histories.py",
-            "tests/models/covariance/test_model.py",
-            "-k",
-            "not TestCovariance",
-        ),
-    ),
-    "private-bias": Area((), ("tests/models/test_private_bias.py",), drawn=0),
-    "collective": Area(
-        tuple(f"collective/{name}.py" for name in ("shares", "helper", "leader", "aggregator")),
-        (
-            *(
-                f"tests/collective/test_{name}.py"
-                for name in ("shares", "device", "encoding", "plausible", "rounds", "training")
-            ),
-            "-k",
-            "not TestCollective",
-        ),
-    ),
-    "common": Area(
-        (), ("tests/server/test_shared_model.py", "tests/client/test_shared_model.py"), drawn=0
-    ),
-    "noise": Area(
-        ("privacy/noise.py", "privacy/_sampler.py"),
-        ("tests/privacy/test_noise.py", "tests/privacy/test_sampler.py"),
-    ),
-    "EpicRec": Area(
-        tuple(
-            f"perturb/epicrec/{name}.py"
-            for name in ("mechanism", "plan", "calibrate", "prior", "quantify", "sanitise")
-        ),
-        (
-            *(
-                f"tests/perturb/epicrec/test_{name}.py"
-                for name in ("calibrate", "prior", "sanitise", "quantify", "mechanism")
-            ),
-            "-k",
-            "not audit",
-        ),
-    ),
-    "GS": Area(("papers/epicrec/competitors.py",), ("tests/perturb/epicrec/test_gs.py",)),
-    "D2P": Area(
-        tuple(
-            f"perturb/d2p/{name}.py"
-            for name in ("mechanism", "law", "choice", "groups", "substitution", "rating_groups")
-        ),
-        tuple(
-            f"tests/perturb/d2p/test_{name}.py"
-            for name in (
-                "substitution",
-                "rating_groups",
-                "groups",
-                "correction",
-                "mechanism",
-                "choice",
-            )
-        ),
-    ),
-}
+        return found[0]
 
-_HISTORIES = "models/private/lists.py"
-_TASTES = "models/private/tastes.py"
-_RATINGS = "models/private/ratings.py"
-_LOOKS = "models/private/measurements.py"
-_BUDGET = "models/private/budget.py"
-_EPICREC = "perturb/epicrec/mechanism.py"
-_GS = "papers/epicrec/competitors.py"
+    def planted(self, sources: Path) -> str:
+        """The whole of that file with the fault in it."""
+        return _texts(sources)[self.place(sources)].replace(self.old, self.new)
+
+    def _near(self, texts: dict[Path, str], sources: Path) -> str:
+        """The line most like the longest one of the text, which may be what it has become."""
+        wanted = max(self.old.splitlines(), key=len).strip()
+        lines = {line.strip(): path for path, text in texts.items() for line in text.splitlines()}
+        near = difflib.get_close_matches(wanted, lines, n=1, cutoff=0.5)
+        return "".join(f"nearest: {lines[one].relative_to(sources)}: {one}" for one in near)
+
+
+@cache
+def _texts(sources: Path) -> dict[Path, str]:
+    return {path: path.read_text("utf-8") for path in sorted(sources.rglob("*.py"))}
+
 
 NAMED = [
     Fault(
-        "year ±2", "matching", "client/matching/matcher.py",
+        "year ±2",
         "abs(self._years[i] - reading.year) <= 1", "abs(self._years[i] - reading.year) <= 2",
     ),
-    Fault("fuzzy 80", "matching", "client/matching/matcher.py", "_FUZZY = 92", "_FUZZY = 80"),
+    Fault("fuzzy 80", "_FUZZY = 92", "_FUZZY = 80"),
+    Fault("no preference for the same year", "return same_year or fitting", "return fitting"),
     Fault(
-        "no preference for the same year", "matching", "client/matching/matcher.py",
-        "return same_year or fitting", "return fitting",
-    ),
-    Fault(
-        "candidates least popular first", "matching", "client/matching/matcher.py",
+        "candidates least popular first",
         "key=lambda i: -popularity[i]", "key=lambda i: popularity[i]",
     ),
+    Fault("candidates in no order", "fitting.sort(key=lambda i: -popularity[i])", "pass"),
+    Fault("episodes are films", "if in_season else found)", "if False else found)"),
     Fault(
-        "candidates in no order", "matching", "client/matching/matcher.py",
-        "fitting.sort(key=lambda i: -popularity[i])", "pass",
-    ),
-    Fault(
-        "episodes are films", "matching", "client/matching/matcher.py",
-        "if in_season else found)", "if False else found)",
-    ),
-    Fault(
-        "episodes by season only", "matching", "client/matching/matcher.py",
+        "episodes by season only",
         'viewing.title.count(":") >= 2', 'viewing.title.count(":") >= 3',
     ),
+    Fault("hits beyond n", "hit = (ranks <= n) & ", "hit = "),
+    Fault("hits at n + 1", "hit = (ranks <= n) & ", "hit = (ranks <= n + 1) & "),
+    Fault("coverage beyond n", "np.unique(items[ranks <= n])", "np.unique(items)"),
+    Fault("split_last leaves nothing", "np.minimum(n, counts - 1)", "np.minimum(n, counts)"),
+    Fault("a private fit guesses", "        self._check_public(ratings)\n", ""),
     Fault(
-        "hits beyond n", "metrics", "evaluate/metrics.py", "hit = (ranks <= n) & ", "hit = "
-    ),
-    Fault(
-        "hits at n + 1", "metrics", "evaluate/metrics.py",
-        "hit = (ranks <= n) & ", "hit = (ranks <= n + 1) & ",
-    ),
-    Fault(
-        "coverage beyond n", "metrics", "evaluate/metrics.py",
-        "np.unique(items[ranks <= n])", "np.unique(items)",
-    ),
-    Fault(
-        "split_last leaves nothing", "splits", "data/splits.py",
-        "np.minimum(n, counts - 1)", "np.minimum(n, counts)",
-    ),
-    Fault(
-        "a private fit guesses", "public", "models/base.py",
-        "        self._check_public(ratings)\n", "",
-    ),
-    Fault(
-        "a private fit guesses the scale", "public", "models/base.py",
+        "a private fit guesses the scale",
         '"scale": scale or self.feedback == "implicit"', '"scale": True',
     ),
     Fault(
-        "items are rated ones, too", "public", "data/datasets.py",
+        "items are rated ones, too",
         "ratings = ratings.with_items(known.items)",
         "ratings = ratings.with_items(np.union1d(known.items, ratings.item_ids))",
     ),
     Fault(
-        "a guessed scale counts as given", "public", "data/ratings.py",
+        "a guessed scale counts as given",
         "scale_given=scale is not None and not leave_out", "scale_given=found is not None",
     ),
     Fault(
-        "an update adds rated items", "public", "models/d2p/alterego_model.py",
+        "an update adds rated items",
         "np.union1d(self.item_ids_, catalogue.item_ids)",
         "np.union1d(self.item_ids_, changed.item_ids)",
+        tests=("tests/models/test_public.py",),
     ),
     Fault(
-        "fold-in without α for what was seen", "fold-in", "server/serving/trained_lists.py",
+        "fold-in without α for what was seen",
         "np.linalg.solve(left, alpha * own.sum(axis=0))", "np.linalg.solve(left, own.sum(axis=0))",
     ),
+    Fault("fold-in with α for α - 1", "(alpha - 1) * own.T @ own", "alpha * own.T @ own"),
     Fault(
-        "fold-in with α for α - 1", "fold-in", "server/serving/trained_lists.py",
-        "(alpha - 1) * own.T @ own", "alpha * own.T @ own",
-    ),
-    Fault(
-        "purge a day early", "purge", "server/store/users.py",
+        "purge a day early",
         "users.c.seen_day < today() - days", "users.c.seen_day <= today() - days",
     ),
     Fault(
-        "purge a day late", "purge", "server/store/users.py",
+        "purge a day late",
         "users.c.seen_day < today() - days", "users.c.seen_day < today() - days - 1",
     ),
+    Fault("Netflix hours ×6", "int(parts[0]) * 60", "int(parts[0]) * 6"),
     Fault(
-        "Netflix hours ×6", "imports", "client/imports/netflix.py",
-        "int(parts[0]) * 60", "int(parts[0]) * 6",
-    ),
-    Fault(
-        "undo keeps drafts", "undo", "client/imports/review.py",
+        "undo keeps drafts",
         'db.execute("DELETE FROM drafts WHERE batch = ?", (batch,))\n            facts',
         "facts",
     ),
+    Fault("oldest viewing date of a draft", "line[2] = max(filter", "line[2] = min(filter"),
     Fault(
-        "oldest viewing date of a draft", "undo", "client/imports/review.py",
-        "line[2] = max(filter", "line[2] = min(filter",
-    ),
-    Fault(
-        "oldest viewing date of a film", "undo", "client/history.py",
+        "oldest viewing date of a film",
         "max(watched_at) AS watched_at", "min(watched_at) AS watched_at",
     ),
+    Fault('"why" names one film twice', "part[first, columns] = -np.inf", "pass"),
+    Fault("what was rated low speaks", "LOW = 3.0", "LOW = 0.0"),
+    Fault("a film in two rows", "self._left = self._left[~self._among(films)[self._left]]", "pass"),
+    Fault("_HINT ×10", "_HINT = 0.1", "_HINT = 1.0"),
+    Fault("_TASTE 0", "_TASTE = 1.0", "_TASTE = 0.0"),
+    Fault("_GOOD 1", "_GOOD = 4.0", "_GOOD = 1.0"),
     Fault(
-        '"why" names one film twice', "ranking", "client/ranking/scores.py",
-        "part[first, columns] = -np.inf", "pass",
-    ),
-    Fault("what was rated low speaks", "ranking", "client/ranking/scores.py", "LOW = 3.0", "LOW = 0.0"),
-    Fault(
-        "a film in two rows", "ranking", "client/ranking/rows.py",
-        "self._left = self._left[~self._among(films)[self._left]]", "pass",
-    ),
-    Fault("_HINT ×10", "ranking", "client/ranking/scores.py", "_HINT = 0.1", "_HINT = 1.0"),
-    Fault("_TASTE 0", "ranking", "client/ranking/scores.py", "_TASTE = 1.0", "_TASTE = 0.0"),
-    Fault("_GOOD 1", "ranking", "client/ranking/scores.py", "_GOOD = 4.0", "_GOOD = 1.0"),
-    Fault(
-        "block offset of predictions", "blocks", "models/base.py",
+        "block offset of predictions",
         "[rows[span] - start, items[span]]", "[rows[span], items[span]]",
     ),
+    Fault("block offset of lists", "block.user_ids[rows]", "histories.user_ids[rows]"),
     Fault(
-        "block offset of lists", "blocks", "models/base.py",
-        "block.user_ids[rows]", "histories.user_ids[rows]",
-    ),
-    Fault(
-        "blocks of one user too many", "blocks", "models/base.py",
+        "blocks of one user too many",
         "stop = min(start + size, histories.n_users)",
         "stop = min(start + size + 1, histories.n_users)",
     ),
     Fault(
-        "shares of ratings add up to 1.15", "covariance", _RATINGS,
+        "shares of ratings add up to 1.15",
         "left.measure(pairs, plan.pairs,", "left.measure(pairs, plan.pairs + plan.items,",
     ),
     Fault(
-        "shares of ratings add up to 1.1", "covariance", _RATINGS,
+        "shares of ratings add up to 1.1",
         "rest, units = 1 - FIRST_SHARE, first.users", "rest, units = 1.0, first.users",
     ),
+    Fault("shares of histories add up to 1.1", ".share - share", ".share * 0 - share"),
     Fault(
-        "shares of histories add up to 1.1", "covariance", _HISTORIES,
-        "rest = 1 - look.share - share", "rest = 1 - share",
+        "a second look at tastes with all of the rest",
+        "(rest - HALF * rest, turn=3)", "(rest, turn=3)",
     ),
     Fault(
-        "a second look at tastes with all of the rest", "covariance", _HISTORIES,
-        "measured(rest - HALF * rest, turn=3)", "measured(rest, turn=3)",
-    ),
-    Fault(
-        "μ for the share, not its root", "covariance", _BUDGET,
+        "μ for the share, not its root",
         "mu = gaussian_mu(self.epsilon, self.delta) * sqrt(share)",
         "mu = gaussian_mu(self.epsilon, self.delta) * share**0.25",
     ),
     Fault(
-        "sum of squares without noise", "covariance", _RATINGS,
+        "sum of squares without noise",
         "columns, ridge = _columns(",
         "packed[-1] = engine(pairs, ratings)[-1]\n    columns, ridge = _columns(",
     ),
     Fault(
-        "number of users without noise", "covariance", _LOOKS,
+        "number of users without noise",
         "star, one, user, mean = statistic.per_unit",
         "raw[2 * n] = engine(statistic, ratings)[2 * n]\n"
         "    star, one, user, mean = statistic.per_unit",
     ),
     Fault(
-        "counts of histories without noise", "covariance", _HISTORIES,
+        "counts of histories without noise",
         "_, one, user, _ = statistic.per_unit",
         "raw[:n] = engine(statistic, ratings)[:n]\n    _, one, user, _ = statistic.per_unit",
     ),
     Fault(
-        "tastes as long as they are", "covariance", _TASTES,
+        "tastes as long as they are",
         "lengths = np.maximum(ceil_roots((rows * rows).sum(axis=1)), 1)",
         "lengths = np.maximum(np.abs(rows).max(axis=1, initial=0), 1)",
     ),
     Fault(
-        "one item less moves a taste by less than its length", "covariance", _TASTES,
+        "one item less moves a taste by less than its length",
         'Fraction(one) if self.unit == "user" else root(2) * one', "Fraction(one)",
     ),
+    Fault("noise of one turn for all", 'derived(self.seed, "measurement", turn)', "self.seed"),
     Fault(
-        "noise of one turn for all", "covariance", _BUDGET,
-        'derived(self.seed, "measurement", turn)', "self.seed",
-    ),
-    Fault(
-        "totals of one rating Δ/2", "private-bias", "models/private_bias.py",
+        "totals of one rating Δ/2",
         "laplace_scale(statistic.sensitivity, epsilon)",
         "laplace_scale(statistic.sensitivity, 2 * epsilon)",
     ),
     Fault(
-        "second total without noise", "private-bias", "models/private_bias.py",
+        "second total without noise",
         "return once(lambda: add_discrete_laplace(totals, scale, seed=own))",
         "add_discrete_laplace(totals[0], scale, seed=own)\n    return totals",
     ),
     Fault(
-        "fourth category without noise", "EpicRec", _EPICREC,
+        "fourth category without noise",
         "aggregates = dict(zip(names, noisy.tolist(), strict=True))",
         "noisy[3:4] = noised[3:4]\n"
         "            aggregates = dict(zip(names, noisy.tolist(), strict=True))",
     ),
     Fault(
-        "one draw of noise for all categories", "EpicRec", _EPICREC,
+        "one draw of noise for all categories",
         "discrete_laplace(len(names), z.tolist(), seed=seed)",
         "discrete_laplace(1, float(z[0]), seed=seed)",
     ),
     Fault(
-        "GS noise for sensitivity 1", "GS", _GS,
+        "GS noise for sensitivity 1",
         "discrete_laplace(len(sums), most / second,", "discrete_laplace(len(sums), 1 / second,",
     ),
+    Fault("GS spends its sample's part twice", "(1 - _SAMPLE_PART) * epsilon", "epsilon"),
     Fault(
-        "GS spends its sample's part twice", "GS", _GS,
-        "(1 - _SAMPLE_PART) * epsilon", "epsilon",
-    ),
-    Fault(
-        "GS sample without noise", "GS", _GS,
+        "GS sample without noise",
         "guess = sample + discrete_laplace(categories, 1 / first, seed=seed)", "guess = sample",
     ),
+    Fault("GS one noise for both parts", 'seed=derived(seed, "group sums")', "seed=seed"),
     Fault(
-        "GS one noise for both parts", "GS", _GS,
-        'seed=derived(seed, "group sums")', "seed=seed",
-    ),
-    Fault(
-        "D2P says the published ε", "D2P", "perturb/d2p/tuning.py",
+        "D2P says the published ε",
         "channel.published_epsilon if as_published else channel.epsilon",
         "channel.published_epsilon",
     ),
+    Fault("D2P forgets what earlier draws cost", "epsilon = past + max(", "epsilon = max("),
     Fault(
-        "D2P forgets what earlier draws cost", "D2P", "perturb/d2p/tuning.py",
-        "epsilon = past + max(", "epsilon = max(",
-    ),
-    Fault(
-        "collective half noise", "collective", "collective/results.py",
+        "collective half noise",
         "parameters.sigma, seed=seed", "parameters.sigma / 2, seed=seed",
     ),
     Fault(
-        "collective without the helper's noise", "collective", "collective/aggregator.py",
+        "collective without the helper's noise",
         "self._noise(parameters))", 'self._noise(parameters) * (self.role == "leader"))',
     ),
     Fault(
-        "collective same noise key twice", "collective", "collective/results.py",
+        "collective same noise key twice",
         "parameters.sigma, seed=seed", "parameters.sigma, seed=seed or 1",
     ),
     Fault(
-        "collective 32-bit seed", "collective", "collective/shares.py",
+        "collective 32-bit seed",
         "secrets.token_bytes(SEED)", "secrets.token_bytes(4) + bytes(SEED - 4)",
     ),
+    Fault("collective repeated seed", "secrets.token_bytes(SEED)", "bytes(range(SEED))"),
+    Fault("collective id not bound", "self.parameters.round, report_id,", "self.parameters.round,"),
     Fault(
-        "collective repeated seed", "collective", "collective/shares.py",
-        "secrets.token_bytes(SEED)", "bytes(range(SEED))",
-    ),
-    Fault(
-        "collective id not bound", "collective", "collective/shares.py",
-        "self.parameters.round, report_id,", "self.parameters.round,",
-    ),
-    Fault(
-        "collective parameters not bound", "collective", "collective/shares.py",
+        "collective parameters not bound",
         "self.helper.public, self.parameters.digest,", "self.helper.public,",
     ),
     Fault(
-        "collective keys not bound", "collective", "collective/shares.py",
+        "collective keys not bound",
         "self.leader.public, self.helper.public, self.parameters.digest,",
         "self.parameters.digest,",
     ),
+    Fault("collective Δ not in the hash", "self.length, self.sensitivity,\n", "self.length, 0,\n"),
     Fault(
-        "collective Δ not in the hash", "collective", "collective/task.py",
-        "self.length, self.sensitivity,\n", "self.length, 0,\n",
-    ),
-    Fault(
-        "collective id twice in a batch", "collective", "collective/helper.py",
+        "collective id twice in a batch",
         "len(set(ids)) != len(ids) or len(ids) != len(sealed)", "len(ids) != len(sealed)",
     ),
+    Fault("collective replay across rounds", "new = set(ids) - self.used", "new = set(ids)"),
     Fault(
-        "collective replay across rounds", "collective", "collective/rounds.py",
-        "new = set(ids) - self.used", "new = set(ids)",
-    ),
-    Fault(
-        "collective S then S without the victim", "collective", "collective/helper.py",
+        "collective S then S without the victim",
         "elif found.asked != asked:", "elif not found.asked:",
     ),
+    Fault("collective abort and rerun", 'state="aborted", share=None', "share=None"),
     Fault(
-        "collective abort and rerun", "collective", "collective/aggregator.py",
-        'state="aborted", share=None', "share=None",
-    ),
-    Fault(
-        "collective key kept after collection", "collective", "collective/aggregator.py",
+        "collective key kept after collection",
         "        book.forget(parameters.task, parameters.round)\n", "",
     ),
     Fault(
-        "collective earlier round opened again", "collective", "collective/aggregator.py",
+        "collective earlier round opened again",
         "parameters.round <= last", "parameters.round < 0",
     ),
     Fault(
-        "collective swapped helper key", "collective", "collective/shares.py",
+        "collective swapped helper key",
         '        self.helper.check(helper_key, "helper", self.parameters)\n', "",
     ),
+    Fault("collective one server in two roles", "if leader_key == helper_key or", "if"),
     Fault(
-        "collective one server in two roles", "collective", "collective/shares.py",
-        "if leader_key == helper_key or", "if",
+        "collective retry after the history changed",
+        "    if before is not None:\n        return before\n    if hashlib",
+        "    if hashlib",
     ),
     Fault(
-        "collective retry after the history changed", "collective", "collective/device.py",
-        "if before is not None:", "if before is None and False:",
-    ),
-    Fault(
-        "collective sent before it is recorded", "collective", "collective/device.py",
+        "collective sent before it is recorded",
         "    drawer.keep(cut, report, parameters.guarantee())\n", "",
     ),
     Fault(
-        "collective norm not checked", "collective", "collective/shares.py",
+        "collective norm not checked",
         "return vector if squared_norm(vector) <= bound**2 else nothing", "return vector",
     ),
+    Fault("collective overflow at the most people", "self._reach < 2**31", "self._reach < 2**34"),
+    Fault("collective NaN in the basis", "found.max() > most or found.min() < -most", "False"),
     Fault(
-        "collective overflow at the most people", "collective", "collective/task.py",
-        "self._reach < 2**31", "self._reach < 2**34",
-    ),
-    Fault(
-        "collective NaN in the basis", "collective", "collective/contributions.py",
-        "found.max() > most or found.min() < -most", "False",
-    ),
-    Fault(
-        "collective rounds that cost more than the task", "collective", "collective/task.py",
+        "collective rounds that cost more than the task",
         "return self.mu * sqrt(self.share) * (1 - 2**-50)", "return self.mu",
     ),
     Fault(
-        "collective share shown that was not committed to", "collective",
-        "collective/aggregator.py",
-        "sums.commitment(found.parameters, other, share, salt) != found.theirs", "not salt",
+        "collective share shown that was not committed to",
+        "(found.parameters, other, share, salt) != found.theirs",
+        "(found.parameters, other, share, salt) == b''",
     ),
     Fault(
-        "collective result with one signature", "collective", "collective/results.py",
+        "collective result with one signature",
         '        verify(helper_key, self.helper, message, "the result")\n', "",
     ),
     Fault(
-        "common helper restored with its keys", "common", "server/store/schema.py",
+        "common helper restored with its keys",
         "NOT_IN_BACKUPS = (collective_keys, collective_reports)", "NOT_IN_BACKUPS = ()",
     ),
     Fault(
-        "common result used unsigned", "common", "client/sending/shared_model_results.py",
+        "common result used unsigned",
         "        found.result.check(pins.leader, pins.helper)\n", "",
     ),
     Fault(
-        "common basis that nobody signed", "common", "collective/results.py",
+        "common basis that nobody signed",
         "if hashlib.sha256(self.published).digest() != self.result.parameters.basis:",
         "if not self.published:",
     ),
     Fault(
-        "common round dearer than agreed to", "common", "client/sending/shared_model_reports.py",
+        "common round dearer than agreed to",
         'part["mu"] is not None and given.mu > part["mu"]', "given.mu < 0",
     ),
+    Fault("common more rounds than a task pays for", "whole > 1 + _SLACK or any(", "any("),
     Fault(
-        "common more rounds than a task pays for", "common", "client/sending/shared_model_reports.py",
-        "whole > 1 + _SLACK or any(", "any(",
-    ),
-    Fault(
-        "common results asked for under a name", "common", "client/sending/remote.py",
+        "common results asked for under a name",
         'self._ask("GET", path, public=True, expected=(404, 405, 409))',
         'self._ask("GET", path, expected=(404, 405, 409))',
     ),
     Fault(
-        "common moment that waits for the history", "common", "client/sending/shared_model_reports.py",
+        "common moment that waits for the history",
         "waits = \"state IN ('waiting', 'sealed', 'recorded') AND due <= ?\"",
         "waits = \"state IN ('sealed', 'recorded') AND due <= ?\"",
+    ),
+    Fault(
+        "a cheaper release covers a more expensive one",
+        "return alike and paid.epsilon >= other.epsilon",
+        "return alike and paid.epsilon <= other.epsilon",
+    ),
+    Fault(
+        "items of unknown years are alike",
+        "return table * np.outer(distinct >= 0, distinct >= 0), codes", "return table, codes",
+    ),
+    Fault(
+        "mean of all items known from a tenth as many",
+        "penalty[0] = 50 / between", "penalty[0] = 5 / between",
     ),
 ]  # fmt: skip

@@ -6,8 +6,6 @@ import os
 import shutil
 import ssl
 import subprocess
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -22,13 +20,8 @@ from epicrec.privacy import Guarantee
 from epicrec.server import Settings
 from epicrec.server.main import make_server
 from epicrec.server.service import Service
-from ports import held_port
+from loopback import ADMIN, PATIENCE, TRUSTED, held_port, run_in_thread, wait_for
 
-ADMIN = "admin-key-of-the-tests"
-PATIENCE = 600.0
-"""Seconds until something is taken to hang; nothing is ever measured by it."""
-TRUSTED = ssl.create_default_context()
-"""Made once: each client that makes its own reads all that the system trusts."""
 AFRESH = httpx.Limits(max_keepalive_connections=0)
 """A connection for each request: the server closes idle ones, and a slow test would meet that."""
 
@@ -38,14 +31,6 @@ def released(items: list[str], guarantee: Guarantee | None = None, **more: Any) 
     promise = Guarantee.none(unit="item") if guarantee is None else guarantee
     release = Release(method="s-epicrec", items=tuple(items), guarantee=promise)
     return {"Release": release.to_dict(), **more}
-
-
-def wait_for(happened: Callable[[], bool]) -> None:
-    """Until something has happened."""
-    end = time.monotonic() + PATIENCE
-    while not happened():
-        assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.05)
 
 
 class Client(httpx.Client):
@@ -69,13 +54,10 @@ class Running:
         self.settings = settings
         self.server = make_server(settings)
         self.service = self.server.config.app.state.service  # type: ignore[union-attr]
-        self.thread = threading.Thread(target=self.server.run, daemon=True)
         self._clients: list[httpx.Client] = []
 
     def start(self) -> None:
-        self.thread.start()
-        wait_for(lambda: self.server.started or not self.thread.is_alive())
-        assert self.server.started, "the server did not start"
+        self.thread = run_in_thread(self.server)
         port = self.server.servers[0].sockets[0].getsockname()[1]
         self.url = f"{'http' if self.settings.http else 'https'}://127.0.0.1:{port}"
 

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 from killing import ENVIRONMENT
-from server.conftest import ADMIN, PATIENCE, Client, Running, released, running, wait_for
+from loopback import ADMIN, PATIENCE, wait_for
+from server.conftest import Client, Running, released, running
 
 
 def connect(serving: Running) -> socket.socket:

@@ -25,7 +25,8 @@ from epicrec.server.store import users
 from epicrec.server.store.database import Database
 from epicrec.server.training import folders
 from killing import ENVIRONMENT
-from server.conftest import ADMIN, PATIENCE, prepare
+from loopback import ADMIN, PATIENCE
+from server.conftest import prepare
 
 MOMENTS = (
     "training 30", "server COMMIT 9", "server INSERT 30", "server 7", "training replace 6",

@@ -10,7 +10,8 @@ import pytest
 
 from epicrec.errors import InputError
 from epicrec.server import serve
-from server.conftest import prepare, released, running, wait_for
+from loopback import wait_for
+from server.conftest import prepare, released, running
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from server.conftest import ADMIN, Running, running
+from loopback import ADMIN
+from server.conftest import Running, running
 
 gorse = pytest.importorskip("gorse")
 

@@ -13,7 +13,8 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from server.conftest import ADMIN, PATIENCE, Client, Running, released, running
+from loopback import ADMIN, PATIENCE
+from server.conftest import Client, Running, released, running
 
 SQL = [
     "'; DROP TABLE users; --",

@@ -26,7 +26,8 @@ from epicrec.files import locked
 from epicrec.server import serve, service
 from epicrec.server.operations import tls
 from epicrec.server.store import schema, users
-from server.conftest import ADMIN, PATIENCE, prepare, released, running, wait_for
+from loopback import ADMIN, PATIENCE, wait_for
+from server.conftest import prepare, released, running
 from server.test_durability import Writer, accounts, check
 
 FILMS = ["heat-1995", "alien-1979", "fargo-1996"]

@@ -14,7 +14,8 @@ from epicrec import wire
 from epicrec.files import locked
 from epicrec.server.store import catalogue, feedback, users
 from epicrec.server.store.database import Database
-from server.conftest import Client, Running, released, running, wait_for
+from loopback import wait_for
+from server.conftest import Client, Running, released, running
 
 FILMS = ["heat-1995", "alien-1979", "fargo-1996"]
 

@@ -28,15 +28,8 @@ from epicrec.server.authentication import Callers
 from epicrec.server.operations.tls import development_certificate
 from epicrec.server.store import schema, users
 from epicrec.server.store.database import Database
-from server.conftest import (
-    ADMIN,
-    PATIENCE,
-    Running,
-    prepare,
-    released,
-    running,
-    wait_for,
-)
+from loopback import ADMIN, PATIENCE, wait_for
+from server.conftest import Running, prepare, released, running
 
 # ---- settings -----------------------------------------------------------------------------
 

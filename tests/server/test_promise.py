@@ -25,7 +25,8 @@ from epicrec.server.main import make_server
 from epicrec.server.store import catalogue, feedback, users
 from epicrec.server.store.database import Database
 from epicrec.server.training import folders, job, publish
-from server.conftest import Client, Running, prepare, running, wait_for
+from loopback import wait_for
+from server.conftest import Client, Running, prepare, running
 
 VICTIM = "victim"
 WATCHED, HIDDEN = "heat-1995", "alien-1979"

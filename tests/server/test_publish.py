@@ -20,7 +20,8 @@ from epicrec.server.store import catalogue, feedback
 from epicrec.server.store.database import Database
 from epicrec.server.training import publish
 from epicrec.server.training.operator_ledger import spent
-from server.conftest import running, wait_for
+from loopback import wait_for
+from server.conftest import running
 
 CATALOGUE = ["alien-1979", "heat-1995", "not rated by anyone"]
 PROMISE = Guarantee(epsilon=1.0, unit="user", relation="add or remove one")

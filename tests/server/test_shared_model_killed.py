@@ -27,8 +27,7 @@ from epicrec.server import Settings, serve
 from epicrec.server.shared_model import signing_key
 from epicrec.server.store.database import Database
 from epicrec.server.store.shared_model_rounds import SqlStore
-from ports import held_port
-from server.conftest import PATIENCE, wait_for
+from loopback import PATIENCE, held_port, wait_for
 from server.device_part import take_part
 
 TASK, DEVICES = "common-model", 2
@@ -77,7 +76,7 @@ class Town:
             if role not in self.running or self.running[role].exitcode is not None:
                 self.deaths += role in self.running
                 serving = ("serve", "--config", str(self.config(role)))
-                self.running[role] = killing.fork(self.moment(role), killing.epicrec, *serving)
+                self.running[role] = killing.start(self.moment(role), killing.epicrec, *serving)
             try:
                 return httpx.get(f"{self.urls[role]}/collective/key", verify=context).is_success
             except httpx.HTTPError:
@@ -90,7 +89,7 @@ class Town:
         for _ in range(40):
             for role in ROLES:
                 self.serving(role)
-            doing = killing.fork(self.moment(name), work, *given)
+            doing = killing.start(self.moment(name), work, *given)
             doing.join(PATIENCE)
             self.deaths += doing.exitcode < 0
             self.watch()

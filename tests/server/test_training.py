@@ -22,7 +22,8 @@ from epicrec.server.store.database import Database
 from epicrec.server.store.histories import UserHistory
 from epicrec.server.training import folders, job, publish, train_lists
 from epicrec.server.training.operator_ledger import operator_ledger
-from server.conftest import running, wait_for
+from loopback import wait_for
+from server.conftest import running
 
 
 @pytest.fixture

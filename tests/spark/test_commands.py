@@ -18,7 +18,7 @@ from epicrec.cli import main
 from epicrec.data import Catalogue, Ratings, load_dataset
 from epicrec.data.datasets import Dataset, write_dataset
 from epicrec.perturb import Release
-from ports import held_port
+from loopback import held_port
 
 pytestmark = MARKS
 
