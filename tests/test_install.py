@@ -25,7 +25,7 @@ absent = set(sys.argv[1:])
 sys.meta_path.insert(0, Absent())
 import epicrec
 for found in pkgutil.walk_packages(epicrec.__path__, "epicrec."):
-    if found.name.split(".")[1] not in ("client", "server", "system", "testing"):
+    if found.name.split(".")[1] not in ("client", "server", "demo", "testing"):
         importlib.import_module(found.name)
         print(found.name)
 from epicrec.cli import main

@@ -137,8 +137,10 @@ def test_the_readme_and_recipes_for_files_of_ones_own_work(reader: Reader) -> No
 
 def test_buttons_that_a_person_is_told_to_press_are_there() -> None:
     pages = ROOT / "src" / "epicrec" / "client"
-    shown = "\n".join(path.read_text("utf-8") for path in (pages / "templates").glob("*.html"))
-    for path in (pages / "choice.py", *(ROOT / "extension").rglob("*.html")):
+    shown = "\n".join(
+        path.read_text("utf-8") for path in (pages / "web" / "templates").glob("*.html")
+    )
+    for path in (pages / "sending" / "privacy_choice.py", *(ROOT / "extension").rglob("*.html")):
         shown += path.read_text("utf-8")
     for name in ("tutorials/person.md", "howto.md"):
         page = (ROOT / "docs" / name).read_text("utf-8")
@@ -148,7 +150,7 @@ def test_buttons_that_a_person_is_told_to_press_are_there() -> None:
         assert [words for words in told if words not in shown] == []
     popup = (ROOT / "extension" / "popup.html").read_text("utf-8")
     ((part, page),) = re.findall(r"<strong>([^<]+) → ([^<]+)</strong>", popup)
-    menu = (pages / "templates" / "base.html").read_text("utf-8")
+    menu = (pages / "web" / "templates" / "base.html").read_text("utf-8")
     assert re.search(rf'"{part}": \[.*"{page}"', menu)
 
 

@@ -188,9 +188,9 @@ NAMED = [
     ),
     Fault(
         "fourth category without noise",
-        "aggregates = dict(zip(names, noisy.tolist(), strict=True))",
-        "noisy[3:4] = noised[3:4]\n"
-        "            aggregates = dict(zip(names, noisy.tolist(), strict=True))",
+        "noisy = layout.totals(items) + discrete_laplace(len(names), scales.tolist(), seed=seed)",
+        "noisy = layout.totals(items) + discrete_laplace(len(names), scales.tolist(), seed=seed)\n"
+        "        noisy[3:4] = layout.totals(items)[3:4]",
     ),
     Fault(
         "one draw of noise for all categories",
@@ -209,8 +209,8 @@ NAMED = [
     Fault("GS one noise for both parts", 'seed=derived(seed, "group sums")', "seed=seed"),
     Fault(
         "D2P says the published ε",
-        "channel.published_epsilon if as_published else channel.epsilon",
-        "channel.published_epsilon",
+        "max(channel.epsilon for channel in channels)",
+        "max(channel.epsilon_bound for channel in channels)",
     ),
     Fault("D2P forgets what earlier draws cost", "epsilon = past + max(", "epsilon = max("),
     Fault(
@@ -331,6 +331,6 @@ NAMED = [
     ),
     Fault(
         "mean of all items known from a tenth as many",
-        "penalty[0] = 50 / between", "penalty[0] = 5 / between",
+        "CENTRE_ITEMS = 50.0", "CENTRE_ITEMS = 5.0",
     ),
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from pathlib import Path
 FIRST = {
     "server/api": ["tests/server/test_contract.py"],
     "server/store": ["tests/server/test_contract.py", "tests/server/test_operation.py"],
-    "client/pages": ["tests/client/test_app.py"],
+    "client/web": ["tests/client/test_app.py"],
 }
 """Test files to run before those that are found, by module or package."""
 NOT_DRAWN = {
