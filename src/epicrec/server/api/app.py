@@ -24,7 +24,7 @@ from epicrec.server.operations.logs import event, flush_logs
 from epicrec.server.service import Service
 from epicrec.server.settings import Settings
 from epicrec.server.store.database import UNAVAILABLE, BusyError, cause
-from epicrec.server.store.quotas import QuotaError
+from epicrec.server.store.feedback import QuotaError
 
 _KEY = {
     "type": "apiKey",

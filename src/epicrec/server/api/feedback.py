@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, HTTPException, Path, Request
 
@@ -13,8 +11,6 @@ from epicrec.server.api.access import Admin, AnyCaller, Caller, Own, PathId, Run
 from epicrec.server.api.cursors import Cursor, Number, row_at, written
 from epicrec.server.service import Service
 from epicrec.server.store import feedback
-from epicrec.server.store.idempotency import once
-from epicrec.server.store.quotas import within
 from epicrec.server.store.users import StoredUser
 
 router = APIRouter(prefix="/api", tags=["feedback"])
@@ -32,8 +28,13 @@ async def put_release(service: Running, user: Own, released: wire.Released) -> w
     the place of the one with the same ReleaseId, so that it may be sent again."""
     if released.UserId not in ("", user.id):
         raise HTTPException(403, "this release is made out to another user; look at its UserId")
-    change = within(service.settings, user.key, feedback.receive)
-    rows = await service.database.write(change, user, released)
+
+    def change(connection: Any) -> int:
+        rows = feedback.receive(connection, user, released)
+        feedback.check_quota(connection, service.settings, user)
+        return rows
+
+    rows = await service.database.write(change)
     service.metrics.rows.inc(rows)
     service.changed([user.key])
     return wire.RowAffected(RowAffected=rows)
@@ -42,7 +43,7 @@ async def put_release(service: Running, user: Own, released: wire.Released) -> w
 @router.put("/feedback")
 async def put_feedback(service: Running, caller: AnyCaller, rows: Rows) -> wire.RowAffected:
     """Store feedback; rows that are there already are overwritten. It carries no guarantee."""
-    return await _store(service, caller, rows, feedback.put)
+    return await _store(service, caller, rows)
 
 
 @router.post("/feedback")
@@ -52,9 +53,8 @@ async def post_feedback(
     """Store feedback; rows that are there already grow by the new ones. It carries no guarantee.
 
     With an `Idempotency-Key` the same request sent again within a day counts once."""
-    add = partial(feedback.put, add=True)
-    change = once(caller.user, name, await request.body(), add) if name else add
-    return await _store(service, caller, rows, change)
+    sent = (name, await request.body()) if name else None
+    return await _store(service, caller, rows, add=True, sent=sent)
 
 
 @router.get("/feedback")
@@ -123,14 +123,27 @@ async def delete_one_feedback(
 
 
 async def _store(
-    service: Service, caller: Caller, rows: list[wire.Feedback], change: Callable[..., set[int]]
+    service: Service,
+    caller: Caller,
+    rows: list[wire.Feedback],
+    *,
+    add: bool = False,
+    sent: tuple[str, bytes] | None = None,
 ) -> wire.RowAffected:
-    if caller.user is not None and any(row.UserId != caller.user.id for row in rows):
+    """Store rows; those of a request `sent` before, by its name and body, are stored already."""
+    user = caller.user
+    if user is not None and any(row.UserId != user.id for row in rows):
         raise HTTPException(403, "this key is not that user's; every row must be your own")
-    if caller.user is None:
-        keys = await service.database.write(change, rows, make=True)
-    else:
-        keys = await service.database.write(within(service.settings, caller.user.key, change), rows)
+
+    def change(connection: Any) -> set[int]:
+        stored: set[int] = set()
+        if sent is None or not feedback.is_repeated(connection, user, *sent):
+            stored = feedback.put(connection, rows, add=add, make=user is None)
+        if user is not None:
+            feedback.check_quota(connection, service.settings, user)
+        return stored
+
+    keys = await service.database.write(change)
     service.metrics.rows.inc(len(rows) if keys else 0)
     service.changed(keys)
     return wire.RowAffected(RowAffected=len(rows))
