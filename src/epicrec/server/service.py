@@ -14,8 +14,7 @@ from threadpoolctl import threadpool_limits
 from epicrec.data.datasets import load_catalogue
 from epicrec.errors import InputError
 from epicrec.files import locked
-from epicrec.server.api.rate_limits import RateLimit
-from epicrec.server.authentication import Callers, admin_key
+from epicrec.server.authentication import Callers, RateLimit, admin_key
 from epicrec.server.operations.file_permissions import close_folder
 from epicrec.server.operations.logs import dropped, event
 from epicrec.server.operations.metrics import Gauge, Metrics

@@ -18,7 +18,6 @@ from epicrec._version import __version__
 from epicrec.collective.messages import Refusal
 from epicrec.errors import InputError
 from epicrec.server.api import feedback, gorse, items, operator, recommend, shared_model, users
-from epicrec.server.api.fast_path import ROUTES
 from epicrec.server.api.guard import Guard
 from epicrec.server.operations.logs import event, flush_logs
 from epicrec.server.service import Service
@@ -79,7 +78,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.service = service
     app.openapi = partial(_openapi, app.openapi)  # type: ignore[method-assign]
-    app.router.routes[:0] = ROUTES
+    app.router.routes[:0] = recommend.FAST_PATHS
     app.router.routes += _routes(settings.role)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(InputError, _unusable)

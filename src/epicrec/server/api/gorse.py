@@ -5,16 +5,14 @@ What would tell one user about another is refused, with the reason.
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Body, HTTPException
+from fastapi import APIRouter, HTTPException
 from starlette.concurrency import run_in_threadpool
 
 from epicrec import wire
 from epicrec.server.api.access import Admin, AnyCaller, Own, PathId, Running
 from epicrec.server.api.cursors import Number, Offset
-from epicrec.server.api.feedback import PathType
-from epicrec.server.api.items import no_item
+from epicrec.server.api.feedback import PathType, Rows
+from epicrec.server.api.items import neighbours_of, no_item
 from epicrec.server.api.recommend import Category, PathCategory, check_category, session
 from epicrec.server.service import Service
 from epicrec.server.store import catalogue, feedback, users
@@ -67,12 +65,7 @@ async def neighbours_in_category(
 ) -> list[wire.Score]:  # fmt: skip
     """The items of one category that are most like one item."""
     check_category(service, category)
-    lists = service.ranking.lists
-    found = None
-    if lists is not None:
-        found = await run_in_threadpool(lists.neighbours, item_id, _MOST)
-    if found is None:
-        raise no_item()
+    found = await neighbours_of(service, item_id, _MOST)
     if category:
         inside = await service.database.read(catalogue.ids_in, category)
         found = [one for one in found if one[0] in inside]
@@ -84,7 +77,7 @@ async def session_in_category(
     service: Running,
     caller: AnyCaller,
     category: PathCategory,
-    feedback: Annotated[list[wire.Feedback], Body(max_length=wire.MOST_ROWS)],
+    feedback: Rows,
     n: Number = 10,
     offset: Offset = 0,
 ) -> list[wire.Score]:
