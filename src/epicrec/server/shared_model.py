@@ -247,12 +247,9 @@ def _opened(settings: Settings) -> Iterator[SharedModelServer]:
     if not settings.role:
         raise InputError("this server has no role in a shared model; set role to leader or helper")
     close_folder(settings.folder)
-    database = Database(settings.database_url)
-    try:
+    with Database(settings.database_url) as database:
         database.migrate()
         yield SharedModelServer(settings, database)
-    finally:
-        database.stop()
 
 
 @contextmanager
