@@ -36,7 +36,7 @@ async def put_release(service: Running, user: Own, released: wire.Released) -> w
 
     rows = await service.database.write(change)
     service.metrics.rows.inc(rows)
-    service.changed([user.key])
+    service.ranking.changed([user.key])
     return wire.RowAffected(RowAffected=rows)
 
 
@@ -62,8 +62,7 @@ async def list_feedback(
     service: Running, _: Admin, n: Number = 10, cursor: Cursor = ""
 ) -> wire.FeedbackPage:
     """A page of all feedback. For the admin."""
-    found, place = await service.database.read(feedback.page, n, row_at(cursor))
-    return wire.FeedbackPage(Cursor=written(place), Feedback=found)
+    return await _page(service, n, cursor)
 
 
 @router.get("/feedback/{feedback_type}")
@@ -71,16 +70,13 @@ async def list_feedback_of_type(
     service: Running, _: Admin, feedback_type: PathType, n: Number = 10, cursor: Cursor = ""
 ) -> wire.FeedbackPage:
     """A page of all feedback of one type. For the admin."""
-    found, place = await service.database.read(
-        feedback.page, n, row_at(cursor), feedback_type=feedback_type
-    )
-    return wire.FeedbackPage(Cursor=written(place), Feedback=found)
+    return await _page(service, n, cursor, feedback_type)
 
 
 @router.get("/user/{user_id}/feedback")
 async def own_feedback(service: Running, user: Own) -> list[wire.Feedback]:
     """All a user released, for that user or the admin."""
-    return await _of(service, user)
+    return await rows_of(service, user_id=user.id)
 
 
 @router.get("/user/{user_id}/feedback/{feedback_type}")
@@ -88,13 +84,13 @@ async def own_feedback_of_type(
     service: Running, user: Own, feedback_type: PathType
 ) -> list[wire.Feedback]:
     """All a user released of one type, for that user or the admin."""
-    return await _of(service, user, feedback_type=feedback_type)
+    return await rows_of(service, user_id=user.id, feedback_type=feedback_type)
 
 
 @router.get("/feedback/{user_id}/{item_id}")
 async def feedback_on_item(service: Running, user: Own, item_id: PathId) -> list[wire.Feedback]:
     """What a user released about one item, for that user or the admin."""
-    return await _of(service, user, item_id=item_id)
+    return await rows_of(service, user_id=user.id, item_id=item_id)
 
 
 @router.delete("/feedback/{user_id}/{item_id}")
@@ -108,7 +104,7 @@ async def one_feedback(
     service: Running, feedback_type: PathType, user: Own, item_id: PathId
 ) -> wire.Feedback:
     """One row, for that user or the admin."""
-    found = await _of(service, user, item_id=item_id, feedback_type=feedback_type)
+    found = await rows_of(service, user_id=user.id, item_id=item_id, feedback_type=feedback_type)
     if not found:
         raise HTTPException(404, "there is no such feedback")
     return found[0]
@@ -145,19 +141,29 @@ async def _store(
 
     keys = await service.database.write(change)
     service.metrics.rows.inc(len(rows) if keys else 0)
-    service.changed(keys)
+    service.ranking.changed(keys)
     return wire.RowAffected(RowAffected=len(rows))
 
 
-async def _of(
+async def _page(
+    service: Service, n: int, cursor: str, feedback_type: str | None = None
+) -> wire.FeedbackPage:
+    found, place = await service.database.read(
+        feedback.page, n, row_at(cursor), feedback_type=feedback_type
+    )
+    return wire.FeedbackPage(Cursor=written(place), Feedback=found)
+
+
+async def rows_of(
     service: Service,
-    user: StoredUser,
     *,
+    user_id: str | None = None,
     item_id: str | None = None,
     feedback_type: str | None = None,
 ) -> list[wire.Feedback]:
+    """All feedback of a user or on an item."""
     found, _ = await service.database.read(
-        feedback.page, 10**6, user_id=user.id, item_id=item_id, feedback_type=feedback_type
+        feedback.page, 10**6, user_id=user_id, item_id=item_id, feedback_type=feedback_type
     )
     return found
 
@@ -166,5 +172,5 @@ async def _remove(
     service: Service, user: StoredUser, item_id: str, feedback_type: str | None = None
 ) -> wire.RowAffected:
     rows = await service.database.write(feedback.remove, user, item_id, feedback_type)
-    service.changed([user.key])
+    service.ranking.changed([user.key])
     return wire.RowAffected(RowAffected=rows)
