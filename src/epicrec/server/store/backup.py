@@ -6,14 +6,14 @@ import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sqlalchemy import Connection, MetaData, Table, func, inspect, select, text
+from sqlalchemy import Connection, MetaData, Table, inspect, select, text
 
 from epicrec.errors import InputError
 from epicrec.server.operations.file_permissions import close_folder
 from epicrec.server.settings import Settings
 from epicrec.server.store.database import Database
 from epicrec.server.store.schema import NOT_IN_BACKUPS, metadata, users
-from epicrec.server.store.sql import copy_rows
+from epicrec.server.store.sql import copy_rows, count_rows
 
 _ROWS = 20_000
 _LEDGER = "ledger.jsonl"
@@ -91,7 +91,7 @@ def _copy(source: Database, target: Database) -> dict[str, int]:
     counts = {}
     with source.reading() as old, target.writing() as new:
         tables = _tables(old)
-        if new.execute(select(func.count()).select_from(users)).scalar_one():
+        if count_rows(new, users):
             raise InputError("the server to restore into has users; start with an empty one")
         for table in reversed(tables):
             new.execute(table.delete())

@@ -17,7 +17,7 @@ from epicrec.server.settings import Settings
 from epicrec.server.store import catalogue
 from epicrec.server.store.database import next_revision
 from epicrec.server.store.schema import feedback, items, releases, repeats, users
-from epicrec.server.store.sql import insert, keys_by_id, put_rows
+from epicrec.server.store.sql import count_rows, insert, keys_by_id, put_rows
 from epicrec.server.store.users import StoredUser, today, touch
 from epicrec.server.store.users import put as put_users
 
@@ -171,8 +171,7 @@ def is_repeated(connection: Connection, user: StoredUser | None, name: str, body
             )
         return True
     if user is not None:
-        own = select(func.count()).select_from(repeats).where(repeats.c.user_key == user.key)
-        if connection.execute(own).scalar_one() > MOST_REMEMBERED:
+        if count_rows(connection, repeats, repeats.c.user_key == user.key) > MOST_REMEMBERED:
             raise QuotaError(
                 f"a client may give {MOST_REMEMBERED:,} requests an Idempotency-Key in "
                 f"{REMEMBERED_DAYS} days; go on without one, or send more rows at once. Nothing of "
@@ -236,7 +235,7 @@ def counts(connection: Connection) -> dict[str, int]:
 
 
 def total(connection: Connection) -> int:
-    return int(connection.execute(select(func.count()).select_from(feedback)).scalar_one())
+    return count_rows(connection, feedback)
 
 
 def guarantee_mix(connection: Connection) -> list[dict[str, Any]]:
