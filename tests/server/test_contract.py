@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from epicrec.privacy import Guarantee
-from epicrec.server.store import idempotency
+from epicrec.server.store import feedback as stored_feedback
 from epicrec.server.store.users import today
 from server.conftest import Client, Running, released, running
 
@@ -93,10 +93,10 @@ def test_a_request_with_a_name_counts_once(either: Running, monkeypatch: Any) ->
     assert add(other, "first", 7) == 200, "names are each user's own"
     assert (values(client), values(other)) == ([5, 5], [7, 7])
     assert add(client, "x" * 129, 1) == 422
-    monkeypatch.setattr(idempotency, "MOST", 2)
+    monkeypatch.setattr(stored_feedback, "MOST_REMEMBERED", 2)
     assert add(client, "third", 1) == 413
     assert values(client) == [5, 5]
-    monkeypatch.setattr(idempotency, "today", lambda: today() + idempotency.DAYS)
+    monkeypatch.setattr(stored_feedback, "today", lambda: today() + stored_feedback.REMEMBERED_DAYS)
     assert add(client, "first", 2) == 200
     assert values(client) == [7, 7], "names are forgotten after some days"
 

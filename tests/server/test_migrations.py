@@ -62,8 +62,10 @@ def test_the_migrations_make_the_tables_that_the_code_means(database_url: str) -
     database.migrate()  # a second time changes nothing
     with database.reading() as connection:
         differences = compare_metadata(MigrationContext.configure(connection), schema.metadata)
+        counters = stored.revisions(connection)
     database.stop()
     assert differences == []
+    assert counters == {stored.CHANGES: 0, stored.DELETIONS: 0, stored.CATALOGUE: 0}
 
 
 def test_a_second_migration_keeps_the_data(

@@ -23,8 +23,7 @@ from epicrec.client.sending.remote import shown_certificate
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Guarantee, Ledger
 from epicrec.server import Settings, main, serve
-from epicrec.server.api.rate_limits import RateLimit
-from epicrec.server.authentication import Callers
+from epicrec.server.authentication import Callers, RateLimit
 from epicrec.server.operations.tls import development_certificate
 from epicrec.server.store import schema, users
 from epicrec.server.store.database import Database

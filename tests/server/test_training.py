@@ -117,7 +117,7 @@ def test_a_category_is_cut_from_the_whole_list(settings: Settings, filled: Datab
         for category in found.categories:
             inside = set(np.array(found.item_ids)[found._items_in(category)])
             whole = [name for name, _ in found.for_user(row, kept) if name in inside]
-            computed = found._best(found.arrays["user_factors"][row], seen, 500, 0, category)
+            computed = found._ranked(found.arrays["user_factors"][row], seen, 500, 0, category)
             assert whole == [name for name, _ in computed][: len(whole)]
             listed = found.for_user(row, 500, category=category)
             assert [name for name, _ in listed] == [name for name, _ in computed]

@@ -1,20 +1,23 @@
-"""Authentication: the admin's key, and users by their secrets, which are cached."""
+"""Authentication: the admin's key, users by their secrets, and how often each may ask."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-from collections.abc import Callable, Coroutine
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import replace
 from typing import Any
 
+from epicrec.server.operations.file_permissions import write_new
 from epicrec.server.settings import Settings
 from epicrec.server.store import users
 from epicrec.server.store.database import Database
 from epicrec.server.store.users import StoredUser
 
 _MOST_CACHED = 200_000
+_MOST_LIMITED = 100_000
 
 
 class Callers:
@@ -87,6 +90,38 @@ class Callers:
         self._users.clear()
 
 
+class RateLimit:
+    """A bucket of `number` tokens for each key, refilled evenly over `seconds`. Kept in memory,
+    never logged."""
+
+    def __init__(
+        self, number: int, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.number, self.rate, self.clock = number, number / seconds, clock
+        self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: Hashable) -> bool:
+        """Take one token; False where none is left."""
+        left = self._left(key)
+        allowed = left >= 1
+        self._keep(key, left - 1 if allowed else left)
+        return allowed
+
+    def wait(self, key: Hashable) -> int:
+        """Seconds until there is a token again."""
+        return max(1, int((1 - self._left(key)) / self.rate) + 1) if self.rate else 3600
+
+    def _left(self, key: Hashable) -> float:
+        left, at = self._buckets.get(key, (float(self.number), self.clock()))
+        return min(float(self.number), left + (self.clock() - at) * self.rate)
+
+    def _keep(self, key: Hashable, left: float) -> None:
+        self._buckets[key] = (left, self.clock())
+        self._buckets.move_to_end(key)
+        if len(self._buckets) > _MOST_LIMITED:
+            self._buckets.popitem(last=False)
+
+
 def admin_key(settings: Settings) -> str:
     """The admin's key: the one in the settings, else that in `admin.key`, made where missing."""
     if settings.admin_key:
@@ -96,7 +131,5 @@ def admin_key(settings: Settings) -> str:
         return path.read_text("utf-8").strip()
     except FileNotFoundError:
         key = secrets.token_urlsafe(32)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(key + "\n")
+        write_new(path, f"{key}\n".encode())
         return key

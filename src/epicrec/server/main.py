@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,10 +16,22 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from epicrec.data.datasets import load_catalogue
+from epicrec.data.embedded import TITLES
 from epicrec.errors import InputError
 from epicrec.files import locked
 from epicrec.server.operations.file_permissions import close_folder
+from epicrec.server.operations.logs import silence_access_log, start_logging
+from epicrec.server.operations.tls import (
+    development_certificate,
+    fingerprint,
+    reloading_context,
+)
 from epicrec.server.settings import NOTHING, STORE, Settings
+from epicrec.server.store import backup as backups
+from epicrec.server.store import catalogue, users
+from epicrec.server.store.database import Database, newest_version
+from epicrec.server.training.folders import scrub
 
 if TYPE_CHECKING:
     import uvicorn
@@ -48,13 +61,9 @@ def serve(
     if check:
         return _check(settings)
     if backup is not None:
-        from epicrec.server.store.backup import back_up
-
-        return {"backup": str(backup), "rows": back_up(settings, Path(backup))}
+        return {"backup": str(backup), "rows": backups.back_up(settings, Path(backup))}
     if restore is not None:
-        from epicrec.server.store.backup import restore as bring_back
-
-        return {"restored": str(restore), "rows": bring_back(settings, Path(restore))}
+        return {"restored": str(restore), "rows": backups.restore(settings, Path(restore))}
     if purge is not None:
         return {"purged": _purge(settings, purge)}
     run(settings)
@@ -63,16 +72,12 @@ def serve(
 
 def run(settings: Settings) -> None:
     """Listen until SIGTERM or SIGINT, then finish the open requests and stop."""
-    from epicrec.server.operations.logs import start_logging
-
     start_logging()
     scheme = "http" if settings.http else "https"
     print(f"epicrec serves {scheme}://{settings.host}:{settings.port}", file=sys.stderr)
     if not settings.admin_key:
         print(f"the admin's key is in {settings.folder / 'admin.key'}", file=sys.stderr)
     if not settings.http:
-        from epicrec.server.operations.tls import fingerprint
-
         shown = fingerprint(Path(_certificate(settings)[0] or ""))
         print(f"its certificate's fingerprint (SHA-256) is {shown}", file=sys.stderr)
     if settings.role:
@@ -101,7 +106,6 @@ def make_server(settings: Settings) -> uvicorn.Server:
     import uvicorn
 
     from epicrec.server.api.app import create_app
-    from epicrec.server.operations.logs import silence_access_log
 
     silence_access_log()
     return uvicorn.Server(_config(settings, create_app(settings)))
@@ -130,7 +134,6 @@ def _run_workers(settings: Settings, listening: socket.socket) -> None:
 def make_worker() -> Any:
     """A worker's application, with the settings that its parent has left in the environment."""
     from epicrec.server.api.app import create_app
-    from epicrec.server.operations.logs import silence_access_log, start_logging
 
     start_logging()
     silence_access_log()
@@ -142,8 +145,6 @@ def make_worker() -> Any:
 def _config(settings: Settings, app: Any) -> uvicorn.Config:
     """uvicorn's configuration for an application, or for the name of a function that makes it."""
     import uvicorn
-
-    from epicrec.server.operations.tls import reloading_context
 
     certificate, key = _certificate(settings)
     return uvicorn.Config(
@@ -169,20 +170,13 @@ def _config(settings: Settings, app: Any) -> uvicorn.Config:
 
 def _with_items(settings: Settings) -> Settings:
     """The settings; a server without items starts with the titles that clients start with."""
-    from epicrec.data.embedded import TITLES
-    from epicrec.server.store import catalogue
-    from epicrec.server.store.database import Database
-
     if settings.catalogue:
         return settings
-    database = Database(settings.database_url)
-    try:
+    with Database(settings.database_url) as database:
         database.migrate()
         with database.reading() as connection:
             if catalogue.count(connection):
                 return settings
-    finally:
-        database.stop()
     print(
         f"no catalogue is set, so it begins with our own {TITLES}; set catalogue to a list of "
         f"yours, or to {NOTHING!r} to add items by POST /api/items",
@@ -226,13 +220,7 @@ def _check(settings: Settings) -> dict[str, Any]:
 
     The database is read and not changed: it may be a running server's.
     """
-    import ssl
-
-    from epicrec.data.datasets import load_catalogue
-    from epicrec.server.operations.tls import fingerprint
     from epicrec.server.service import Service
-    from epicrec.server.store import catalogue, users
-    from epicrec.server.store.database import newest_version
 
     certificate, key = _certificate(settings)
     found: dict[str, Any] = {}
@@ -248,36 +236,26 @@ def _check(settings: Settings) -> dict[str, Any]:
         rating_set(settings)
     if settings.listed:
         found["catalogue"] = len(load_catalogue(settings.listed))
-    database = Service(settings).database
-    try:
+    with Service(settings).database as database:
         found["tables"] = database.version()
         if found["tables"] == newest_version():
             with database.reading() as connection:
                 found |= users.counts(connection) | {"items": catalogue.count(connection)}
         else:
             found["a start changes them to"] = newest_version()
-    finally:
-        database.stop()
     where = "sqlite" if database.is_sqlite else "postgresql"
     return {"ok": True, "database": where, "tls": not settings.http, **found}
 
 
 def _purge(settings: Settings, days: int) -> int:
-    from epicrec.server.store import users
-    from epicrec.server.store.database import Database
-    from epicrec.server.training.folders import scrub
-
     if days < 1:
         raise InputError(f"purge takes a number of days, at least 1, not {days}")
-    database = Database(settings.database_url)
-    try:
+    with Database(settings.database_url) as database:
         database.migrate()
         with database.writing() as connection:
             gone = users.purge(connection, days)
         scrub(settings.folder / "models", gone)
         database.compact()
-    finally:
-        database.stop()
     return len(gone)
 
 
@@ -290,8 +268,6 @@ def _certificate(settings: Settings) -> tuple[str | None, str | None]:
             if not os.access(file, os.R_OK):
                 raise InputError(f"cannot read {file}; name a PEM file this user may read")
         return settings.certificate, settings.private_key
-    from epicrec.server.operations.tls import development_certificate
-
     names = [settings.host, "localhost", "127.0.0.1", "::1", *settings.names.split(",")]
     wanted = [name.strip() for name in names if name.strip() and name not in ("0.0.0.0", "::")]
     made = development_certificate(settings.folder / "tls", list(dict.fromkeys(wanted)))

@@ -14,8 +14,7 @@ from threadpoolctl import threadpool_limits
 from epicrec.data.datasets import load_catalogue
 from epicrec.errors import InputError
 from epicrec.files import locked
-from epicrec.server.api.rate_limits import RateLimit
-from epicrec.server.authentication import Callers, admin_key
+from epicrec.server.authentication import Callers, RateLimit, admin_key
 from epicrec.server.operations.file_permissions import close_folder
 from epicrec.server.operations.logs import dropped, event
 from epicrec.server.operations.metrics import Gauge, Metrics
@@ -181,7 +180,7 @@ class Service:
             visible = await self.database.read(catalogue.visible)
             self.ranking.show_only({key for key, _, _ in visible})
         if now[CHANGES] != before[CHANGES] and not self.database.is_sqlite:
-            self.changed(await self.database.read(users.changed_since, before[CHANGES]))
+            self.ranking.changed(await self.database.read(users.changed_since, before[CHANGES]))
         own = self.training.running or self.publishing.running  # it is opened when the job ends
         if not own and self._opened != (newest := self.ranking.newest()):
             self._opened = newest
@@ -228,10 +227,6 @@ class Service:
         ]
 
     # ---- what concerns several parts ------------------------------------------------------
-
-    def changed(self, user_keys: Iterable[int]) -> None:
-        """These users released something, or took it back."""
-        self.ranking.changed(user_keys)
 
     async def forget(self, user_keys: Iterable[int]) -> None:
         """Forget users who were deleted from the database, in memory and on disk."""

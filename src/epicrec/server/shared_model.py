@@ -6,7 +6,6 @@ beside the running server, and each resumes where the same command was interrupt
 
 from __future__ import annotations
 
-import os
 import ssl
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -25,7 +24,7 @@ from epicrec.collective.task import Task
 from epicrec.data import Catalogue
 from epicrec.data.datasets import load_catalogue
 from epicrec.errors import EpicrecError, InputError
-from epicrec.server.operations.file_permissions import close, close_folder, opener
+from epicrec.server.operations.file_permissions import close, close_folder, write_new
 from epicrec.server.settings import Settings
 from epicrec.server.store.database import Database
 from epicrec.server.store.shared_model_rounds import SqlStore
@@ -117,10 +116,7 @@ def signing_key(settings: Settings) -> bytes:
         return bytes.fromhex(path.read_text("ascii").strip())
     except FileNotFoundError:
         key = new_signing_key()
-        with open(path, "x", encoding="ascii", opener=opener) as file:
-            file.write(key.hex() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        write_new(path, f"{key.hex()}\n".encode())
         return key
     except ValueError as error:
         raise InputError(f"{path} holds no key; restore it from a backup") from error
@@ -251,12 +247,9 @@ def _opened(settings: Settings) -> Iterator[SharedModelServer]:
     if not settings.role:
         raise InputError("this server has no role in a shared model; set role to leader or helper")
     close_folder(settings.folder)
-    database = Database(settings.database_url)
-    try:
+    with Database(settings.database_url) as database:
         database.migrate()
         yield SharedModelServer(settings, database)
-    finally:
-        database.stop()
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator
 
 from epicrec import wire
 from epicrec.server.api.guard import SLASH
+from epicrec.server.authentication import RateLimit
 from epicrec.server.service import Service
 from epicrec.server.store import users
 from epicrec.server.store.users import StoredUser
@@ -26,10 +27,6 @@ class Caller:
     """The admin (`user` is None) or one user."""
 
     user: StoredUser | None
-
-    @property
-    def is_admin(self) -> bool:
-        return self.user is None
 
 
 def service_of(request: Request) -> Service:
@@ -52,10 +49,7 @@ async def caller_of(request: Request) -> Caller:
 
 
 async def admin_of(request: Request) -> Caller:
-    caller = await caller_of(request)
-    if not caller.is_admin:
-        raise HTTPException(403, "this needs the admin's key")
-    return caller
+    return _admin(await caller_of(request))
 
 
 async def browsing_admin(request: Request) -> Caller:
@@ -74,8 +68,11 @@ async def browsing_admin(request: Request) -> Caller:
     if not key:
         asks = {"WWW-Authenticate": 'Basic realm="epicrec operator", charset="UTF-8"'}
         raise HTTPException(401, "give the admin's key as the password", headers=asks)
-    caller = await caller_with(service_of(request), key, address_of(request))
-    if not caller.is_admin:
+    return _admin(await caller_with(service_of(request), key, address_of(request)))
+
+
+def _admin(caller: Caller) -> Caller:
+    if caller.user is not None:
         raise HTTPException(403, "this needs the admin's key")
     return caller
 
@@ -91,28 +88,24 @@ async def own(user_id: PathId, request: Request) -> StoredUser:
 
 async def one_or_nobody(service: Service, caller: Caller, user_id: str) -> StoredUser | None:
     """The same, but None where the admin names a user who does not exist."""
-    if caller.user is not None:
-        return mine(caller, user_id)
-    return await service.database.ask(users.known, user_id)
-
-
-def mine(caller: Caller, user_id: str) -> StoredUser:
-    if caller.user is None or caller.user.id != user_id:
+    if caller.user is None:
+        return await service.database.ask(users.known, user_id)
+    if caller.user.id != user_id:
         raise HTTPException(403, "this key is not that user's")
     return caller.user
 
 
 def limit_address(request: Request) -> None:
     """Limit requests without a key by address."""
-    service, address = service_of(request), address_of(request)
-    if not service.requests.take(address):
-        raise too_many(service.requests.wait(address))
+    limit(service_of(request).requests, address_of(request))
 
 
-def too_many(seconds: int) -> HTTPException:
-    return HTTPException(
-        429, f"too many requests; wait {seconds} seconds", headers={"Retry-After": str(seconds)}
-    )
+def limit(rate: RateLimit, key: str | int) -> None:
+    """Refuse a request of this address or user where they have made too many."""
+    if not rate.take(key):
+        wait = str(rate.wait(key))
+        told = f"too many requests; wait {wait} seconds"
+        raise HTTPException(429, told, headers={"Retry-After": wait})
 
 
 async def caller_with(service: Service, key: str | None, address: str) -> Caller:
@@ -124,11 +117,10 @@ async def caller_with(service: Service, key: str | None, address: str) -> Caller
     is_admin = hmac.compare_digest(found, service.admin_digest)
     user = None if is_admin else await service.callers.whose(found)
     if user is None and not is_admin:
-        if not service.failures.take(address):
-            raise too_many(service.failures.wait(address))
+        limit(service.failures, address)
         raise HTTPException(401, "nobody has this key")
-    if user is not None and not service.requests.take(user.key):
-        raise too_many(service.requests.wait(user.key))
+    if user is not None:
+        limit(service.requests, user.key)
     return Caller(user)
 
 

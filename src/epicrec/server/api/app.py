@@ -18,13 +18,12 @@ from epicrec._version import __version__
 from epicrec.collective.messages import Refusal
 from epicrec.errors import InputError
 from epicrec.server.api import feedback, gorse, items, operator, recommend, shared_model, users
-from epicrec.server.api.fast_path import ROUTES
 from epicrec.server.api.guard import Guard
 from epicrec.server.operations.logs import event, flush_logs
 from epicrec.server.service import Service
 from epicrec.server.settings import Settings
 from epicrec.server.store.database import UNAVAILABLE, BusyError, cause
-from epicrec.server.store.quotas import QuotaError
+from epicrec.server.store.feedback import QuotaError
 
 _KEY = {
     "type": "apiKey",
@@ -79,12 +78,12 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.service = service
     app.openapi = partial(_openapi, app.openapi)  # type: ignore[method-assign]
-    app.router.routes[:0] = ROUTES
+    app.router.routes[:0] = recommend.FAST_PATHS
     app.router.routes += _routes(settings.role)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(InputError, _unusable)
-    app.add_exception_handler(BusyError, _busy)
-    app.add_exception_handler(QuotaError, _over_quota)
+    app.add_exception_handler(InputError, _with_status(400))
+    app.add_exception_handler(BusyError, _with_status(429, {"Retry-After": "1"}))
+    app.add_exception_handler(QuotaError, _with_status(413))
     app.add_exception_handler(IntegrityError, _overtaken)
     for gone in UNAVAILABLE:
         app.add_exception_handler(gone, _unavailable)
@@ -133,16 +132,13 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": text.encode("utf-8", "replace").decode()}, 422)
 
 
-async def _unusable(_: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"detail": str(error)}, 400)
+def _with_status(status: int, headers: dict[str, str] | None = None) -> Any:
+    """A handler of errors whose own text says what to do."""
 
+    async def answer(_: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, status, headers=headers)
 
-async def _busy(_: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"detail": str(error)}, 429, headers={"Retry-After": "1"})
-
-
-async def _over_quota(_: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"detail": str(error)}, 413)
+    return answer
 
 
 async def _overtaken(_: Request, error: Exception) -> JSONResponse:

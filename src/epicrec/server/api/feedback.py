@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, HTTPException, Path, Request
 
@@ -13,8 +11,6 @@ from epicrec.server.api.access import Admin, AnyCaller, Caller, Own, PathId, Run
 from epicrec.server.api.cursors import Cursor, Number, row_at, written
 from epicrec.server.service import Service
 from epicrec.server.store import feedback
-from epicrec.server.store.idempotency import once
-from epicrec.server.store.quotas import within
 from epicrec.server.store.users import StoredUser
 
 router = APIRouter(prefix="/api", tags=["feedback"])
@@ -32,17 +28,22 @@ async def put_release(service: Running, user: Own, released: wire.Released) -> w
     the place of the one with the same ReleaseId, so that it may be sent again."""
     if released.UserId not in ("", user.id):
         raise HTTPException(403, "this release is made out to another user; look at its UserId")
-    change = within(service.settings, user.key, feedback.receive)
-    rows = await service.database.write(change, user, released)
+
+    def change(connection: Any) -> int:
+        rows = feedback.receive(connection, user, released)
+        feedback.check_quota(connection, service.settings, user)
+        return rows
+
+    rows = await service.database.write(change)
     service.metrics.rows.inc(rows)
-    service.changed([user.key])
+    service.ranking.changed([user.key])
     return wire.RowAffected(RowAffected=rows)
 
 
 @router.put("/feedback")
 async def put_feedback(service: Running, caller: AnyCaller, rows: Rows) -> wire.RowAffected:
     """Store feedback; rows that are there already are overwritten. It carries no guarantee."""
-    return await _store(service, caller, rows, feedback.put)
+    return await _store(service, caller, rows)
 
 
 @router.post("/feedback")
@@ -52,9 +53,8 @@ async def post_feedback(
     """Store feedback; rows that are there already grow by the new ones. It carries no guarantee.
 
     With an `Idempotency-Key` the same request sent again within a day counts once."""
-    add = partial(feedback.put, add=True)
-    change = once(caller.user, name, await request.body(), add) if name else add
-    return await _store(service, caller, rows, change)
+    sent = (name, await request.body()) if name else None
+    return await _store(service, caller, rows, add=True, sent=sent)
 
 
 @router.get("/feedback")
@@ -62,8 +62,7 @@ async def list_feedback(
     service: Running, _: Admin, n: Number = 10, cursor: Cursor = ""
 ) -> wire.FeedbackPage:
     """A page of all feedback. For the admin."""
-    found, place = await service.database.read(feedback.page, n, row_at(cursor))
-    return wire.FeedbackPage(Cursor=written(place), Feedback=found)
+    return await _page(service, n, cursor)
 
 
 @router.get("/feedback/{feedback_type}")
@@ -71,16 +70,13 @@ async def list_feedback_of_type(
     service: Running, _: Admin, feedback_type: PathType, n: Number = 10, cursor: Cursor = ""
 ) -> wire.FeedbackPage:
     """A page of all feedback of one type. For the admin."""
-    found, place = await service.database.read(
-        feedback.page, n, row_at(cursor), feedback_type=feedback_type
-    )
-    return wire.FeedbackPage(Cursor=written(place), Feedback=found)
+    return await _page(service, n, cursor, feedback_type)
 
 
 @router.get("/user/{user_id}/feedback")
 async def own_feedback(service: Running, user: Own) -> list[wire.Feedback]:
     """All a user released, for that user or the admin."""
-    return await _of(service, user)
+    return await rows_of(service, user_id=user.id)
 
 
 @router.get("/user/{user_id}/feedback/{feedback_type}")
@@ -88,13 +84,13 @@ async def own_feedback_of_type(
     service: Running, user: Own, feedback_type: PathType
 ) -> list[wire.Feedback]:
     """All a user released of one type, for that user or the admin."""
-    return await _of(service, user, feedback_type=feedback_type)
+    return await rows_of(service, user_id=user.id, feedback_type=feedback_type)
 
 
 @router.get("/feedback/{user_id}/{item_id}")
 async def feedback_on_item(service: Running, user: Own, item_id: PathId) -> list[wire.Feedback]:
     """What a user released about one item, for that user or the admin."""
-    return await _of(service, user, item_id=item_id)
+    return await rows_of(service, user_id=user.id, item_id=item_id)
 
 
 @router.delete("/feedback/{user_id}/{item_id}")
@@ -108,7 +104,7 @@ async def one_feedback(
     service: Running, feedback_type: PathType, user: Own, item_id: PathId
 ) -> wire.Feedback:
     """One row, for that user or the admin."""
-    found = await _of(service, user, item_id=item_id, feedback_type=feedback_type)
+    found = await rows_of(service, user_id=user.id, item_id=item_id, feedback_type=feedback_type)
     if not found:
         raise HTTPException(404, "there is no such feedback")
     return found[0]
@@ -123,28 +119,51 @@ async def delete_one_feedback(
 
 
 async def _store(
-    service: Service, caller: Caller, rows: list[wire.Feedback], change: Callable[..., set[int]]
+    service: Service,
+    caller: Caller,
+    rows: list[wire.Feedback],
+    *,
+    add: bool = False,
+    sent: tuple[str, bytes] | None = None,
 ) -> wire.RowAffected:
-    if caller.user is not None and any(row.UserId != caller.user.id for row in rows):
+    """Store rows; those of a request `sent` before, by its name and body, are stored already."""
+    user = caller.user
+    if user is not None and any(row.UserId != user.id for row in rows):
         raise HTTPException(403, "this key is not that user's; every row must be your own")
-    if caller.user is None:
-        keys = await service.database.write(change, rows, make=True)
-    else:
-        keys = await service.database.write(within(service.settings, caller.user.key, change), rows)
+
+    def change(connection: Any) -> set[int]:
+        stored: set[int] = set()
+        if sent is None or not feedback.is_repeated(connection, user, *sent):
+            stored = feedback.put(connection, rows, add=add, make=user is None)
+        if user is not None:
+            feedback.check_quota(connection, service.settings, user)
+        return stored
+
+    keys = await service.database.write(change)
     service.metrics.rows.inc(len(rows) if keys else 0)
-    service.changed(keys)
+    service.ranking.changed(keys)
     return wire.RowAffected(RowAffected=len(rows))
 
 
-async def _of(
+async def _page(
+    service: Service, n: int, cursor: str, feedback_type: str | None = None
+) -> wire.FeedbackPage:
+    found, place = await service.database.read(
+        feedback.page, n, row_at(cursor), feedback_type=feedback_type
+    )
+    return wire.FeedbackPage(Cursor=written(place), Feedback=found)
+
+
+async def rows_of(
     service: Service,
-    user: StoredUser,
     *,
+    user_id: str | None = None,
     item_id: str | None = None,
     feedback_type: str | None = None,
 ) -> list[wire.Feedback]:
+    """All feedback of a user or on an item."""
     found, _ = await service.database.read(
-        feedback.page, 10**6, user_id=user.id, item_id=item_id, feedback_type=feedback_type
+        feedback.page, 10**6, user_id=user_id, item_id=item_id, feedback_type=feedback_type
     )
     return found
 
@@ -153,5 +172,5 @@ async def _remove(
     service: Service, user: StoredUser, item_id: str, feedback_type: str | None = None
 ) -> wire.RowAffected:
     rows = await service.database.write(feedback.remove, user, item_id, feedback_type)
-    service.changed([user.key])
+    service.ranking.changed([user.key])
     return wire.RowAffected(RowAffected=rows)

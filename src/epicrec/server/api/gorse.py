@@ -5,23 +5,19 @@ What would tell one user about another is refused, with the reason.
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Body, HTTPException
+from fastapi import APIRouter, HTTPException
 from starlette.concurrency import run_in_threadpool
 
 from epicrec import wire
 from epicrec.server.api.access import Admin, AnyCaller, Own, PathId, Running
 from epicrec.server.api.cursors import Number, Offset
-from epicrec.server.api.feedback import PathType
-from epicrec.server.api.items import no_item
+from epicrec.server.api.feedback import PathType, Rows, rows_of
+from epicrec.server.api.items import neighbours_of, no_item
 from epicrec.server.api.recommend import Category, PathCategory, check_category, session
 from epicrec.server.service import Service
-from epicrec.server.store import catalogue, feedback, users
+from epicrec.server.store import catalogue, users
 
 router = APIRouter(prefix="/api", tags=["gorse"])
-
-_MOST = 10**6
 
 
 @router.get("/popular")
@@ -67,12 +63,7 @@ async def neighbours_in_category(
 ) -> list[wire.Score]:  # fmt: skip
     """The items of one category that are most like one item."""
     check_category(service, category)
-    lists = service.ranking.lists
-    found = None
-    if lists is not None:
-        found = await run_in_threadpool(lists.neighbours, item_id, _MOST)
-    if found is None:
-        raise no_item()
+    found = await neighbours_of(service, item_id, 10**6)
     if category:
         inside = await service.database.read(catalogue.ids_in, category)
         found = [one for one in found if one[0] in inside]
@@ -84,7 +75,7 @@ async def session_in_category(
     service: Running,
     caller: AnyCaller,
     category: PathCategory,
-    feedback: Annotated[list[wire.Feedback], Body(max_length=wire.MOST_ROWS)],
+    feedback: Rows,
     n: Number = 10,
     offset: Offset = 0,
 ) -> list[wire.Score]:
@@ -122,7 +113,7 @@ async def remove_category(
 @router.get("/item/{item_id}/feedback")
 async def feedback_of_item(service: Running, _: Admin, item_id: PathId) -> list[wire.Feedback]:
     """All that was released about one item, by everybody. For the admin."""
-    return (await service.database.read(feedback.page, _MOST, item_id=item_id))[0]
+    return await rows_of(service, item_id=item_id)
 
 
 @router.get("/item/{item_id}/feedback/{feedback_type}")
@@ -130,10 +121,7 @@ async def feedback_of_item_and_type(
     service: Running, _: Admin, item_id: PathId, feedback_type: PathType
 ) -> list[wire.Feedback]:
     """All of one type that was released about one item. For the admin."""
-    found, _next = await service.database.read(
-        feedback.page, _MOST, item_id=item_id, feedback_type=feedback_type
-    )
-    return found
+    return await rows_of(service, item_id=item_id, feedback_type=feedback_type)
 
 
 @router.get("/user/{user_id}/neighbors", responses={501: {"model": wire.Problem}})

@@ -11,6 +11,7 @@ from epicrec import wire
 from epicrec.server.api.access import Admin, AnyCaller, PathId, Running
 from epicrec.server.api.cursors import Cursor, Number, Offset, key_at, written
 from epicrec.server.service import Service
+from epicrec.server.serving.trained_lists import Ranked
 from epicrec.server.store import catalogue
 
 router = APIRouter(prefix="/api", tags=["items"])
@@ -78,13 +79,17 @@ async def neighbours(
     service: Running, _: AnyCaller, item_id: PathId, n: Number = 10, offset: Offset = 0
 ) -> list[wire.Score]:
     """The items most like one item."""
+    found = await neighbours_of(service, item_id, n, offset)
+    return [wire.Score(Id=name, Score=score) for name, score in found]
+
+
+async def neighbours_of(service: Service, item_id: str, n: int, offset: int = 0) -> Ranked:
     lists = service.ranking.lists
-    found = None
     if lists is not None:
         found = await run_in_threadpool(lists.neighbours, item_id, n, offset)
-    if found is None:
-        raise no_item()
-    return [wire.Score(Id=name, Score=score) for name, score in found]
+        if found is not None:
+            return found
+    raise no_item()
 
 
 async def _add(service: Service, items: list[wire.Item]) -> wire.RowAffected:

@@ -16,7 +16,6 @@ from epicrec import wire
 from epicrec._version import __version__
 from epicrec.errors import EpicrecError, InputError
 from epicrec.server.api.access import Admin, Caller, Running, browsing_admin
-from epicrec.server.service import Service
 from epicrec.server.store import catalogue, feedback, users
 from epicrec.server.store.database import cause, revision
 from epicrec.server.training.operator_ledger import NO_LISTS, spent
@@ -67,7 +66,12 @@ async def ready(service: Running, response: Response) -> wire.Health:
 @router.get("/api/dashboard/stats")
 async def stats(service: Running, _: Admin) -> dict[str, Any]:
     """Counts, the guarantees of what was received, and what the published models have cost."""
-    return await figures(service)
+    found = await service.database.read(_counts)
+    try:
+        found["ledger"] = [str(total) for total in spent(service.settings)]
+    except EpicrecError as error:
+        found["ledger"] = [str(error)]
+    return found
 
 
 @router.get("/api/dashboard/training")
@@ -103,12 +107,12 @@ async def metrics(service: Running, _: Browsing) -> Response:
 
 
 @router.get("/operator", response_class=HTMLResponse)
-async def operator_page(service: Running, _: Browsing) -> str:
+async def operator_page(service: Running, admin: Browsing) -> str:
     """What the operator wants to know at a glance. The admin's key is the password."""
     info = published(service.settings)
     return _pages.get_template("operator.html").render(
         version=__version__,
-        figures=await figures(service),
+        figures=await stats(service, admin),
         training=service.training_status(),
         publishing=service.publishing.status(),
         published=info,
@@ -133,17 +137,8 @@ async def style() -> Response:
     return Response((_FOLDER / "style.css").read_text("utf-8"), media_type="text/css")
 
 
-async def figures(service: Service) -> dict[str, Any]:
-    """Counts, guarantee mix and ledger, none of them about one person."""
-    found = await service.database.read(_counts)
-    try:
-        found["ledger"] = [str(total) for total in spent(service.settings)]
-    except EpicrecError as error:
-        found["ledger"] = [str(error)]
-    return found
-
-
 def _counts(connection: Any) -> dict[str, Any]:
+    """Counts and guarantees, none of them about one person."""
     by_type = feedback.counts(connection)
     return {
         "counts": users.counts(connection)

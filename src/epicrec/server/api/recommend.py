@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path as FilePath
 from typing import Annotated
 
-from fastapi import APIRouter, Body, HTTPException, Path, Query, Request, Response
+from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.routing import BaseRoute, Match
+from starlette.types import Receive, Scope, Send
 
 from epicrec import wire
 from epicrec.server.api.access import (
@@ -18,11 +21,13 @@ from epicrec.server.api.access import (
     Running,
     WithSlashes,
     caller_of,
+    caller_with,
     limit_address,
     one_or_nobody,
     service_of,
 )
 from epicrec.server.api.cursors import Number, Offset
+from epicrec.server.api.feedback import Rows
 from epicrec.server.service import Service
 from epicrec.server.store.histories import in_clear
 from epicrec.server.training.publish import offered
@@ -65,7 +70,7 @@ async def recommend_in_category(
 async def session(
     service: Running,
     _: AnyCaller,
-    feedback: Annotated[list[wire.Feedback], Body(max_length=wire.MOST_ROWS)],
+    feedback: Rows,
     n: Number = 10,
     offset: Offset = 0,
     category: Category = "",
@@ -142,3 +147,62 @@ async def listed(
     if with_scores:
         return json.dumps([{"Id": name, "Score": score} for name, score in found]).encode()
     return json.dumps([name for name, _ in found]).encode()
+
+
+# ---- the fast path ----------------------------------------------------------------------------
+
+_USER = r"/api/recommend/([^/\x00-\x1f\x7f]{1,256})"
+_CATEGORY = r"/([^\x00-\x1f\x7f]{0,64})"
+_PAGE = re.compile(rb"(?:n=([1-9]\d{0,2})(?:&|$))?(?:offset=(\d{1,6}))?")
+
+
+class FastPath(BaseRoute):
+    """Plain requests for a list, answered before FastAPI reads them; `path` is the template.
+
+    They are the most frequent requests, and checking one by the schemas costs more than answering
+    it. All others go on to the routes above, which answer by the same function and say what is
+    wrong.
+    """
+
+    def __init__(self, path: str, pattern: str) -> None:
+        self.path, self._pattern = path, re.compile(pattern)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if scope["type"] != "http" or scope["method"] != "GET":
+            return Match.NONE, {}
+        place = self._pattern.fullmatch(scope["path"])
+        page = place and _PAGE.fullmatch(scope["query_string"])
+        if not place or not page:
+            return Match.NONE, {}
+        n, offset = page.groups()
+        asked = (
+            place[1],
+            int(n or 10),
+            int(offset or 0),
+            place[2] if self._pattern.groups > 1 else "",
+        )
+        return Match.FULL, {"route": self, "asked": asked}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del receive
+        service: Service = scope["app"].state.service
+        client = scope["client"]
+        key, version = (_header(scope, name) for name in (b"x-api-key", b"x-api-version"))
+        caller = await caller_with(service, key, client[0] if client else "unknown")
+        body = await listed(service, caller, *scope["asked"], with_scores=version == SCORES)
+        headers = [
+            (b"content-length", str(len(body)).encode()),
+            (b"content-type", b"application/json"),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+def _header(scope: Scope, wanted: bytes) -> str | None:
+    return next((v.decode("latin-1") for name, v in scope["headers"] if name == wanted), None)
+
+
+FAST_PATHS = [
+    FastPath("/api/recommend/{user_id}", _USER),
+    FastPath("/api/recommend/{user_id}/{category:path}", _USER + _CATEGORY),
+]

@@ -43,12 +43,7 @@ async def key(service: Running, request: Request) -> wire.SigningKey:
 async def current(service: Running, request: Request, task: PathId) -> Response:
     """The newest round of a task that takes reports: its announcement, and what is published."""
     limit_address(request)
-
-    def find() -> Round:
-        with _shared_model(service).store.looking() as book:
-            return found_in(book, task, book.last_round(task))
-
-    found = await run_in_threadpool(find)
+    found = await _round(service, task)
     if found.state != "open":
         raise Refusal("unrecognizedTask", f"the task {task!r} has no open round now")
     return _octets(encode(found.announcement.encoded(), found.published))
@@ -71,13 +66,7 @@ async def upload(
 async def result(service: Running, request: Request, task: PathId, number: Number) -> Response:
     """What a finished round taught, signed by both servers, for anybody: the model follows."""
     limit_address(request)
-
-    def find() -> Round:
-        with _shared_model(service).store.looking() as book:
-            return found_in(book, task, number)
-
-    found = await run_in_threadpool(find)
-    return _octets(taught_by(found).encoded())
+    return _octets(taught_by(await _round(service, task, number)).encoded())
 
 
 @helper.post("/aggregation/{step}", responses=_BYTES, response_class=Response)
@@ -104,6 +93,16 @@ async def refused(_: Request, error: Exception) -> JSONResponse:
 def _shared_model(service: Running) -> SharedModelServer:
     assert service.shared_model is not None
     return service.shared_model
+
+
+async def _round(service: Running, task: str, number: int | None = None) -> Round:
+    """A round of a task, the last one where no number is given."""
+
+    def find() -> Round:
+        with _shared_model(service).store.looking() as book:
+            return found_in(book, task, book.last_round(task) if number is None else number)
+
+    return await run_in_threadpool(find)
 
 
 def _leader(service: Running) -> Leader:

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, HTTPException, Request
 
 from epicrec import wire
-from epicrec.server.api.access import Admin, Own, Running, address_of, too_many
+from epicrec.server.api.access import Admin, Own, Running, address_of, limit
 from epicrec.server.api.cursors import Cursor, Number, key_at, written
 from epicrec.server.store import users as stored_users
 
@@ -19,9 +19,7 @@ async def register(service: Running, request: Request) -> wire.Registration:
     """A random id and a secret for a new client. The secret is told here once; keep it."""
     if not service.settings.registration:
         raise HTTPException(403, "this server registers no clients by itself; ask its operator")
-    address = address_of(request)
-    if not service.registrations.take(address):
-        raise too_many(service.registrations.wait(address))
+    limit(service.registrations, address_of(request))
     made = await service.database.write(stored_users.register)
     service.metrics.registrations.inc()
     return made

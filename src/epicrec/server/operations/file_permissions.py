@@ -44,6 +44,14 @@ def opener(path: str, flags: int) -> int:
     return os.open(path, flags, _FILE)
 
 
+def write_new(path: Path, content: bytes) -> None:
+    """Write a file that does not exist yet; it is on disk when this returns."""
+    with open(path, "xb", opener=opener) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def _close(path: Path, mode: int) -> None:
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         try:

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from epicrec.server.operations.file_permissions import opener
+from epicrec.server.operations.file_permissions import write_new
 from epicrec.server.operations.logs import event
 
 _CA_DAYS = 3650
@@ -95,8 +95,7 @@ def _make_authority(file: Path, key_file: Path) -> None:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    _write_key(key_file, key)
-    _write(file, certificate.public_bytes(serialization.Encoding.PEM))
+    _write(file, key_file, certificate, key)
 
 
 def _make_certificate(
@@ -118,8 +117,7 @@ def _make_certificate(
         .add_extension(issuer, critical=False)
         .sign(ca_key, hashes.SHA256())
     )
-    _write_key(key_file, key)
-    _write(file, certificate.public_bytes(serialization.Encoding.PEM))
+    _write(file, key_file, certificate, key)
 
 
 def _builder(
@@ -152,19 +150,15 @@ def _general(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _write_key(file: Path, key: ec.EllipticCurvePrivateKey) -> None:
-    _write(
-        file,
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ),
+def _write(
+    file: Path, key_file: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
+) -> None:
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
     )
-
-
-def _write(file: Path, content: bytes) -> None:
-    """Write a file that only its owner can read."""
-    file.unlink(missing_ok=True)
-    with open(file, "xb", opener=opener) as out:
-        out.write(content)
+    public = certificate.public_bytes(serialization.Encoding.PEM)
+    for path, content in ((key_file, private), (file, public)):
+        path.unlink(missing_ok=True)
+        write_new(path, content)

@@ -125,7 +125,7 @@ class TrainedLists:
     ) -> Ranked:
         if factors is None:
             return self.popular(n, offset, category, seen)
-        return self._best(factors, seen, n, offset, category)
+        return self._page(self._scores(factors, category), seen, n, offset, category)
 
     def _factors_of(self, own: UserHistory) -> Array | None:
         if self.fold_in is not None:
@@ -198,9 +198,6 @@ class TrainedLists:
         own = self._items_in(category)
         at = np.minimum(own.searchsorted(items), len(own) - 1)
         return np.flatnonzero(own[at] == items)
-
-    def _best(self, factors: Array, seen: Array, n: int, offset: int, category: str) -> Ranked:
-        return self._page(self._scores(factors, category), seen, n, offset, category)
 
     def _scores(self, factors: Array, category: str) -> Array:
         at = self._category_at.get(category)

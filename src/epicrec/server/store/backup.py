@@ -6,14 +6,14 @@ import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sqlalchemy import Connection, MetaData, Table, func, inspect, select, text
+from sqlalchemy import Connection, MetaData, Table, inspect, select, text
 
 from epicrec.errors import InputError
 from epicrec.server.operations.file_permissions import close_folder
 from epicrec.server.settings import Settings
 from epicrec.server.store.database import Database
 from epicrec.server.store.schema import NOT_IN_BACKUPS, metadata, users
-from epicrec.server.store.sql import copy_rows
+from epicrec.server.store.sql import copy_rows, count_rows
 
 _ROWS = 20_000
 _LEDGER = "ledger.jsonl"
@@ -30,16 +30,12 @@ def back_up(settings: Settings, folder: Path) -> dict[str, int]:
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a new folder for the backup")
     close_folder(folder)
-    source, target = Database(settings.database_url), Database(_file_url(folder))
-    try:
+    with Database(settings.database_url) as source, Database(_file_url(folder)) as target:
         version = source.version()
         if version is None:
             raise InputError("there is nothing to back up: the database has no tables yet")
         target.migrate(version)  # the same version: a running server's tables stay as they are
         rows = _copy(source, target)
-    finally:
-        source.stop()
-        target.stop()
     for name in _FILES:
         _copy_files(settings.folder / name, folder / name)
     close_folder(folder)
@@ -55,18 +51,15 @@ def restore(settings: Settings, folder: Path) -> dict[str, int]:
         raise InputError(f"{folder} holds no backup: there is no epicrec.sqlite in it")
     newer = _has_longer_ledger(settings.folder, folder)
     close_folder(settings.folder)
-    with TemporaryDirectory(
-        dir=settings.folder
-    ) as aside:  # the copy is migrated, the backup is not
-        shutil.copy2(folder / "epicrec.sqlite", aside)
-        source, target = Database(_file_url(Path(aside))), Database(settings.database_url)
-        try:
+    with TemporaryDirectory(dir=settings.folder) as aside:
+        shutil.copy2(folder / "epicrec.sqlite", aside)  # migrated in place of the backup
+        with (
+            Database(_file_url(Path(aside))) as source,
+            Database(settings.database_url) as target,
+        ):
             source.migrate()
             target.migrate()
             rows = _copy(source, target)
-        finally:
-            source.stop()
-            target.stop()
     for name in _FILES:
         if not (newer and name in _SPENT and (settings.folder / name).exists()):
             _copy_files(folder / name, settings.folder / name)
@@ -98,7 +91,7 @@ def _copy(source: Database, target: Database) -> dict[str, int]:
     counts = {}
     with source.reading() as old, target.writing() as new:
         tables = _tables(old)
-        if new.execute(select(func.count()).select_from(users)).scalar_one():
+        if count_rows(new, users):
             raise InputError("the server to restore into has users; start with an empty one")
         for table in reversed(tables):
             new.execute(table.delete())

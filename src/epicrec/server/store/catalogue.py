@@ -15,7 +15,7 @@ from epicrec.data import Catalogue
 from epicrec.data.catalogue import with_text_ids
 from epicrec.server.store.database import CATALOGUE, next_revision
 from epicrec.server.store.schema import catalogues, items
-from epicrec.server.store.sql import insert, keys_by_id
+from epicrec.server.store.sql import count_rows, insert, keys_by_id
 
 
 def seconds(moment: datetime | None) -> int | None:
@@ -133,7 +133,7 @@ def page(
 
 
 def count(connection: Connection) -> int:
-    return int(connection.execute(select(func.count()).select_from(items)).scalar_one())
+    return count_rows(connection, items)
 
 
 def visible(connection: Connection) -> list[tuple[int, str, list[str]]]:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from alembic import command
 from alembic.config import Config
@@ -49,7 +49,10 @@ UNAVAILABLE = (OperationalError, InterfaceError, PoolTimeoutError)
 
 
 class Database:
-    """An open database; `read` and `write` run a function of a connection off the event loop."""
+    """An open database, closed at the end of a `with` block or by `stop`.
+
+    `read` and `write` run a function of a connection off the event loop.
+    """
 
     def __init__(self, url: str) -> None:
         try:
@@ -67,6 +70,12 @@ class Database:
         self._queue: queue.Queue[_Change | None] = queue.Queue(_WAITING)
         self._thread: threading.Thread | None = None
         self._looking: Connection | None = None  # of `look_up`, stays open
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def migrate(self, to: str = "head") -> None:
         """Bring the tables up to date. SQLite's file is readable by its owner alone."""

@@ -1,7 +1,8 @@
-"""Feedback and releases: stored, paged, taken back, counted."""
+"""Feedback and releases: stored once and within quotas, paged, taken back, counted."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from typing import Any
@@ -12,18 +13,26 @@ from epicrec import wire
 from epicrec.errors import InputError
 from epicrec.perturb import Release
 from epicrec.privacy import Guarantee
+from epicrec.server.settings import Settings
 from epicrec.server.store import catalogue
 from epicrec.server.store.database import next_revision
-from epicrec.server.store.schema import feedback, items, releases, users
-from epicrec.server.store.sql import insert, keys_by_id, put_rows
-from epicrec.server.store.users import StoredUser, touch
+from epicrec.server.store.schema import feedback, items, releases, repeats, users
+from epicrec.server.store.sql import count_rows, insert, keys_by_id, put_rows
+from epicrec.server.store.users import StoredUser, today, touch
 from epicrec.server.store.users import put as put_users
 
 Cursor = tuple[int, int, str, int]
 START: Cursor = (0, 0, "", 0)
 
 MOST = wire.MOST_VALUE
+MOST_TYPES = 16
+"""Feedback types of one user."""
+REMEMBERED_DAYS = 2
+"""How long an `Idempotency-Key` is remembered, at least to the end of the next day."""
+MOST_REMEMBERED = 1000
+"""Such keys remembered of one user."""
 
+_STATED = (releases.c.guarantee, releases.c.settings, releases.c.aggregates)
 _OVERWRITTEN = "value = excluded.value, timestamp = excluded.timestamp, comment = excluded.comment"
 _GROWN = _OVERWRITTEN.replace(
     "value = excluded.value",
@@ -108,6 +117,72 @@ def written(public: Any) -> str:
     return json.dumps(public, sort_keys=True, separators=(",", ":"))
 
 
+# ---- limits -----------------------------------------------------------------------------------
+
+
+class QuotaError(InputError):
+    """A user would store more than they may; the change is undone."""
+
+
+def check_quota(connection: Connection, settings: Settings, user: StoredUser) -> None:
+    """Raise, which undoes the change, where the user now stores more than they may."""
+    rows, comments, kinds = connection.execute(
+        select(
+            func.count(),
+            func.coalesce(func.sum(func.length(feedback.c.comment)), 0),
+            func.count(feedback.c.feedback_type.distinct()),
+        ).where(feedback.c.user_key == user.key)
+    ).one()
+    stated, released = connection.execute(
+        select(
+            func.coalesce(func.sum(sum(func.length(column) for column in _STATED)), 0),
+            func.count(releases.c.feedback_type.distinct()),
+        ).where(releases.c.user_key == user.key)
+    ).one()
+    for found, most, what in (
+        (rows, settings.rows_per_user, "rows of feedback"),
+        (comments + stated, settings.bytes_per_user, "bytes of comments and what releases state"),
+        (max(kinds, released), MOST_TYPES, "types of feedback"),
+    ):
+        if found > most:
+            raise QuotaError(
+                f"with this you would store {int(found):,} {what}, and a client may store "
+                f"{most:,}; take something back first. Nothing of this was stored"
+            )
+
+
+def is_repeated(connection: Connection, user: StoredUser | None, name: str, body: bytes) -> bool:
+    """Whether this user (None: the admin) has sent a request with this `Idempotency-Key` and body
+    before. If not, it is recorded in the transaction of the change."""
+    digest = hashlib.sha256(f"{user.key if user else 'admin'} {name}".encode()).digest()
+    sent = hashlib.sha256(body).digest()
+    connection.execute(delete(repeats).where(repeats.c.day <= today() - REMEMBERED_DAYS))
+    entry = insert(connection, repeats).values(
+        digest=digest, user_key=user.key if user else None, body=sent, day=today()
+    )
+    # first, so that of two processes with the same request one waits for the other
+    new = entry.on_conflict_do_nothing().returning(repeats.c.day)
+    if connection.execute(new).scalar_one_or_none() is None:
+        before = select(repeats.c.body).where(repeats.c.digest == digest)
+        if bytes(connection.execute(before).scalar_one()) != sent:
+            raise InputError(
+                "this Idempotency-Key came with another body before; every request needs a "
+                "key of its own. Nothing was stored"
+            )
+        return True
+    own = 0 if user is None else count_rows(connection, repeats, repeats.c.user_key == user.key)
+    if own > MOST_REMEMBERED:
+        raise QuotaError(
+            f"a client may give {MOST_REMEMBERED:,} requests an Idempotency-Key in "
+            f"{REMEMBERED_DAYS} days; go on without one, or send more rows at once. Nothing of "
+            "this was stored"
+        )
+    return False
+
+
+# ---- reading and taking back ------------------------------------------------------------------
+
+
 def page(
     connection: Connection,
     n: int,
@@ -160,7 +235,7 @@ def counts(connection: Connection) -> dict[str, int]:
 
 
 def total(connection: Connection) -> int:
-    return int(connection.execute(select(func.count()).select_from(feedback)).scalar_one())
+    return count_rows(connection, feedback)
 
 
 def guarantee_mix(connection: Connection) -> list[dict[str, Any]]:

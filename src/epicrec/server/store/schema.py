@@ -1,4 +1,4 @@
-"""The tables. Change the migrations with them: a test compares the two."""
+"""The tables, which the first migration makes from here."""
 
 from __future__ import annotations
 

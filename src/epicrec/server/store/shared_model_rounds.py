@@ -18,7 +18,7 @@ from epicrec.server.store.schema import (
     collective_reports,
     collective_rounds,
 )
-from epicrec.server.store.sql import insert
+from epicrec.server.store.sql import count_rows, insert
 
 _AT_ONCE = 500
 """Ids in one statement: SQLite takes 32,766 values at most."""
@@ -103,8 +103,7 @@ class SqlBook:
 
     def count(self, task: str, number: int) -> int:
         table = collective_reports
-        query = select(func.count()).select_from(table).where(*_of(table, task, number))
-        return int(self._connection.execute(query).scalar_one())
+        return count_rows(self._connection, table, *_of(table, task, number))
 
     def admit(self, task: str, number: int, token: bytes, report_id: bytes) -> bool:
         table = collective_admitted

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table
+from sqlalchemy import Connection, Table, func, select
 
 _ARRAYS = {
     "BIGINT": "bigint[]",
@@ -25,6 +25,12 @@ def insert(connection: Connection, table: Any) -> Any:
     from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 
     return postgresql_insert(table)
+
+
+def count_rows(connection: Connection, table: Any, *where: Any) -> int:
+    """How many rows of a table there are, or how many meet the conditions."""
+    counted = select(func.count()).select_from(table).where(*where)
+    return int(connection.execute(counted).scalar_one())
 
 
 def rows_of(connection: Connection, statement: str, values: tuple[Any, ...]) -> list[Any]:

@@ -9,12 +9,12 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from epicrec import wire
 from epicrec.server.store.database import DELETIONS, next_revision
 from epicrec.server.store.schema import feedback, users
-from epicrec.server.store.sql import insert, rows_of
+from epicrec.server.store.sql import count_rows, insert, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +170,11 @@ def changed_since(connection: Connection, revision: int) -> list[int]:
 
 
 def counts(connection: Connection) -> dict[str, int]:
-    active = select(func.count()).select_from(users).where(users.c.seen_day >= today() - 7)
+    with_feedback = select(feedback.c.user_key).distinct().subquery()
     return {
-        "users": int(connection.execute(select(func.count()).select_from(users)).scalar_one()),
-        "users_with_feedback": int(
-            connection.execute(
-                select(func.count()).select_from(select(feedback.c.user_key).distinct().subquery())
-            ).scalar_one()
-        ),
-        "users_seen_in_7_days": int(connection.execute(active).scalar_one()),
+        "users": count_rows(connection, users),
+        "users_with_feedback": count_rows(connection, with_feedback),
+        "users_seen_in_7_days": count_rows(connection, users, users.c.seen_day >= today() - 7),
     }
 
 
