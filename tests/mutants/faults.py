@@ -89,7 +89,7 @@ AREAS = {
     ),
     "private-bias": Area((), ("tests/models/test_private_bias.py",), drawn=0),
     "collective": Area(
-        tuple(f"collective/{name}.py" for name in ("shares", "helper", "leader", "aggregator")),
+        tuple(f"collective/{name}.py" for name in ("shares", "aggregators")),
         (
             *(
                 f"tests/collective/test_{name}.py"
@@ -370,7 +370,7 @@ NAMED = [
         "parameters.sigma, seed=seed", "parameters.sigma / 2, seed=seed",
     ),
     Fault(
-        "collective without the helper's noise", "collective", "collective/aggregator.py",
+        "collective without the helper's noise", "collective", "collective/aggregators.py",
         "self._noise(parameters))", 'self._noise(parameters) * (self.role == "leader"))',
     ),
     Fault(
@@ -403,7 +403,7 @@ NAMED = [
         "self.length, self.sensitivity,\n", "self.length, 0,\n",
     ),
     Fault(
-        "collective id twice in a batch", "collective", "collective/helper.py",
+        "collective id twice in a batch", "collective", "collective/aggregators.py",
         "len(set(ids)) != len(ids) or len(ids) != len(sealed)", "len(ids) != len(sealed)",
     ),
     Fault(
@@ -411,19 +411,19 @@ NAMED = [
         "new = set(ids) - self.used", "new = set(ids)",
     ),
     Fault(
-        "collective S then S without the victim", "collective", "collective/helper.py",
+        "collective S then S without the victim", "collective", "collective/aggregators.py",
         "elif found.asked != asked:", "elif not found.asked:",
     ),
     Fault(
-        "collective abort and rerun", "collective", "collective/aggregator.py",
+        "collective abort and rerun", "collective", "collective/aggregators.py",
         'state="aborted", share=None', "share=None",
     ),
     Fault(
-        "collective key kept after collection", "collective", "collective/aggregator.py",
+        "collective key kept after collection", "collective", "collective/aggregators.py",
         "        book.forget(parameters.task, parameters.round)\n", "",
     ),
     Fault(
-        "collective earlier round opened again", "collective", "collective/aggregator.py",
+        "collective earlier round opened again", "collective", "collective/aggregators.py",
         "parameters.round <= last", "parameters.round < 0",
     ),
     Fault(
@@ -460,8 +460,8 @@ NAMED = [
     ),
     Fault(
         "collective share shown that was not committed to", "collective",
-        "collective/aggregator.py",
-        "sums.commitment(found.parameters, other, share, salt) != found.theirs", "not salt",
+        "collective/aggregators.py",
+        "commitment(found.parameters, other, share, salt) != found.theirs", "not salt",
     ),
     Fault(
         "collective result with one signature", "collective", "collective/results.py",
