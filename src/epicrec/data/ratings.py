@@ -126,6 +126,14 @@ class Ratings:
         )  # fmt: skip
         return ratings.with_scale(scale) if scale is not None and leave_out else ratings
 
+    @classmethod
+    def of_one(cls, item_ids: Array, history: Array) -> Self:
+        """One user's history over these items, as positions among them in order."""
+        return cls(
+            np.zeros(1, np.int64), item_ids, np.array([0, len(history)], np.int64),
+            history.astype(np.int32), np.ones(len(history), np.float32), None,
+        )  # fmt: skip
+
     # ---- shape ----------------------------------------------------------------------------
 
     def __len__(self) -> int:
