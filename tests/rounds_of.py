@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from epicrec.arrays import Integers
+from epicrec.collective.aggregators import Helper, Leader
+from epicrec.collective.results import Result
 from epicrec.collective.shares import Announcement, Report, make_report
 from epicrec.collective.task import RoundParameters
 
@@ -50,3 +54,18 @@ def send(leader: Any, announcement: Announcement, value: Any) -> Report:
     given = announcement.parameters
     leader.upload(given.task, given.round, report)
     return report
+
+
+def simulate(
+    parameters: RoundParameters,
+    published: bytes,
+    vectors: Iterable[Integers],
+    leader: Leader,
+    helper: Helper,
+) -> Result:
+    """A whole round over sealed shares, one vector a device."""
+    announcement = leader.start(parameters, published, helper).announcement
+    for vector in vectors:
+        sent = make_report(announcement, vector).encoded()
+        leader.upload(parameters.task, parameters.round, Report.from_encoded(sent))
+    return leader.collect(parameters.task, parameters.round, helper)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from epicrec._version import __version__
+from epicrec.extras import on_first_use
 
 if TYPE_CHECKING:
     from epicrec.data import Catalogue, Dataset, Ratings, Scale, load_dataset
@@ -32,6 +32,7 @@ __all__ = [
     "model_class",
 ]
 
+# so that importing epicrec costs nothing
 _HOMES = {
     "data": ("Catalogue", "Dataset", "Ratings", "Scale", "load_dataset"),
     "errors": ("BudgetExceededError", "EpicrecError", "InputError", "NotFittedError"),
@@ -40,12 +41,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used, so that importing epicrec costs nothing."""
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

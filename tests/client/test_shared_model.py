@@ -20,10 +20,9 @@ from epicrec.client.device import Device
 from epicrec.client.sending.remote import Remote
 from epicrec.client.sending.shared_model_reports import EVERY, WINDOW
 from epicrec.collective.contributions import one_history, statistic_of
-from epicrec.collective.in_process import seeded
 from epicrec.collective.keys import new_signing_key, opener, verifying_key
 from epicrec.collective.messages import Refusal, encode
-from epicrec.collective.results import Result, Taught
+from epicrec.collective.results import Result, Taught, seeded
 from epicrec.collective.shared_model import Collective
 from epicrec.collective.shares import Report, open_share
 from epicrec.data import Catalogue, load_dataset

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from epicrec.collective.aggregators import two_servers
 from epicrec.collective.device import Pins, take_part
-from epicrec.collective.in_process import seeded, two_servers
 from epicrec.collective.keys import new_signing_key, verifying_key
 from epicrec.collective.messages import Refusal
+from epicrec.collective.results import seeded
 from epicrec.collective.shares import Report
 from epicrec.errors import BudgetExceededError
 from epicrec.privacy import Ledger

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epicrec.collective.in_process import released, two_servers
+from epicrec.collective.aggregators import two_servers
 from epicrec.collective.messages import Refusal, encode
-from epicrec.collective.results import implausible
+from epicrec.collective.results import implausible, released
 from rounds_of import DELTA, open_round, parameters, send
 
 PEOPLE, SIDE = 400, 12

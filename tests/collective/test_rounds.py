@@ -8,15 +8,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from epicrec.collective.helper import Helper
-from epicrec.collective.in_process import released, seeded, simulate, two_servers
+from epicrec.collective.aggregators import Helper, Leader, two_servers
 from epicrec.collective.keys import new_signing_key, verifying_key
-from epicrec.collective.leader import Leader
 from epicrec.collective.messages import Refusal, byte_fields, encode
-from epicrec.collective.results import Result
+from epicrec.collective.results import Result, released, seeded
 from epicrec.collective.rounds import MemoryBook, MemoryStore, Round
 from epicrec.collective.shares import make_report
-from rounds_of import DELTA, PUBLISHED, open_round, parameters, send, vector
+from rounds_of import DELTA, PUBLISHED, open_round, parameters, send, simulate, vector
 
 ZEROS = np.zeros(20, np.int64)
 

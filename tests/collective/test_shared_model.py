@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from epicrec.collective.aggregators import two_servers
 from epicrec.collective.contributions import basis_of, published, sensitivity_of, statistic_of
-from epicrec.collective.in_process import released, simulate, two_servers
 from epicrec.collective.messages import Refusal, decode, encode
-from epicrec.collective.results import Taught
+from epicrec.collective.results import Taught, released
 from epicrec.collective.shared_model import Collective, NextRound, resumed, train
 from epicrec.collective.shares import allowed, squared_norm
 from epicrec.collective.task import Task
@@ -21,6 +21,7 @@ from epicrec.models.private.basis import Basis
 from epicrec.models.private.statistics import STEPS, ItemEffects
 from epicrec.models.private.tastes import ItemTastes, TasteProducts, in_integers
 from epicrec.testing.recommenders import RecommenderContract
+from rounds_of import simulate
 
 
 class TestCollective(RecommenderContract):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epicrec.collective.in_process import two_servers
+from epicrec.collective.aggregators import two_servers
 from epicrec.collective.keys import (
     SignedKey,
     fingerprint,

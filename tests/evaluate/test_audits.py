@@ -18,6 +18,7 @@ import pytest
 
 from epicrec.client.sending.outbox import Releases
 from epicrec.demo.program_audits import device_games, server_games
+from epicrec.errors import InputError
 from epicrec.evaluate import audit
 from epicrec.evaluate.audits import black_box, device_releases, methods
 from epicrec.evaluate.audits.game import Game, climb, judge
@@ -389,6 +390,20 @@ def test_a_table_is_sure_as_a_whole() -> None:
     found = list(methods.audit_rows(rows, part=0.05))
     assert [one.method for one in found] == [*rows]
     assert all(one.confidence == pytest.approx(0.975) for one in found)
+
+
+@pytest.mark.parametrize("method", ["dpi", "hiding-dpi", "d2p-svd", "private-bias", "collective"])
+def test_without_a_version_as_published_there_is_nothing_to_audit(method: str) -> None:
+    with pytest.raises(InputError, match=f"{method} has no version as published"):
+        audit(method, as_published=True, runs=400)
+
+
+def test_each_version_as_published_is_its_own() -> None:
+    single = audit("s-epicrec", as_published=True, runs=800)
+    assert (single.status, single.holds) == ("claimed", True)
+    assert "Horror" in single.neighbours
+    with pytest.raises(InputError, match="no audit of i-d2p as published"):
+        audit("i-d2p", as_published=True, runs=400)
 
 
 def test_as_published_by_name() -> None:

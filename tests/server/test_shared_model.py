@@ -11,12 +11,10 @@ import httpx
 import numpy as np
 import pytest
 
-from epicrec.collective.helper import Helper
-from epicrec.collective.in_process import released, seeded
+from epicrec.collective.aggregators import Helper, Leader
 from epicrec.collective.keys import new_signing_key, verifying_key
-from epicrec.collective.leader import Leader
 from epicrec.collective.messages import PROBLEM, Refusal, byte_fields, encode
-from epicrec.collective.results import Result
+from epicrec.collective.results import Result, released, seeded
 from epicrec.collective.shares import Announcement, make_report
 from epicrec.errors import EpicrecError, InputError
 from epicrec.server import Settings, serve

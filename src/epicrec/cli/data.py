@@ -72,17 +72,10 @@ def data_simulate(
     """Make up viewers with tastes and write their ratings, in constant memory."""
     from epicrec.data.simulate import write_simulation
     from epicrec.files import check_folder
-    from epicrec.progress import report
 
     check_folder(folder)
     with progress():
-        ratings = write_simulation(
-            folder,
-            users=users,
-            items=items,
-            seed=seed,
-            progress=lambda done, total: report("simulating viewers", done, total),
-        )
+        ratings = write_simulation(folder, users=users, items=items, seed=seed)
     figures = {"folder": str(folder), "users": users, "ratings": ratings}
     show(figures, as_json, lambda: out.print(f"wrote {ratings:,} ratings to {folder}"))
 

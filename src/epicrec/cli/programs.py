@@ -117,7 +117,7 @@ def client_quality(
 ) -> None:
     """What people get through running clients and a running server: nDCG@10 as a table."""
     needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
-    from epicrec.demo.client_quality import client_quality as run
+    from epicrec.demo.quality import client_quality as run
 
     with progress():
         result = run(data, viewers=viewers, epsilon=epsilon, unit=unit, seed=seed, titles=titles)
@@ -137,7 +137,7 @@ def service_quality(
 ) -> None:
     """What a service gives that learns from releases: which model it adopts, nDCG@10 as a table."""
     needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
-    from epicrec.demo.service_quality import service_quality as run
+    from epicrec.demo.quality import service_quality as run
 
     with progress():
         result = run(data, viewers=viewers, mechanism=mechanism, strength=strength, seed=seed)

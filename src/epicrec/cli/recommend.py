@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,6 +53,7 @@ def recommend(
     """Rank items with a saved model: for one history, which stays on this machine, or for all."""
     from epicrec.data.datasets import load_catalogue
     from epicrec.models import load
+    from epicrec.models.batch import write_lists
 
     if (history is None) != everyone:
         raise InputError(
@@ -64,7 +66,10 @@ def recommend(
     fitted = load(model)
     if everyone:
         allowed = None if category is None else _of_category(load_catalogue(catalogue), category)
-        _write(to, fitted, as_json, _histories(fitted, data), n=n, items=allowed)
+        histories = _histories(fitted, data)
+        with progress():
+            rows = write_lists(to, fitted, histories, n=n, items=allowed)
+        _wrote(to, fitted, {"users": histories.n_users, "rows": rows}, as_json)
     else:
         assert history is not None
         _show_list(fitted, history, load_catalogue(catalogue), n, category, as_json)
@@ -84,18 +89,8 @@ def _show_list(
         }
         for row in fitted.recommend(seen, n=n, items=allowed).to_pylist()
     ]
-    result = {
-        "items": rows,
-        "guarantee": fitted.guarantee.to_dict(),
-        "record": fitted.record,
-    }
-
-    def plain() -> None:
-        print_table("For you" if category is None else f"For you: {category}", rows)
-        out.print(f"Guarantee to the people the model was learned from: {fitted.guarantee}")
-        print_record(fitted.record)
-
-    show(result, json, plain)
+    title = "For you" if category is None else f"For you: {category}"
+    _show(fitted, {"items": rows}, json, lambda: print_table(title, rows))
 
 
 def _of_category(items: Catalogue, category: str) -> Any:
@@ -154,26 +149,23 @@ def _histories(fitted: Recommender, data: str | None) -> Ratings:
     return fitted.histories_
 
 
-def _write(to: Path, fitted: Recommender, as_json: bool, histories: Ratings, **how: Any) -> None:
-    from epicrec.models.batch import write_lists
-
-    with progress():
-        rows = write_lists(to, fitted, histories, **how)
-    _wrote(to, fitted, {"users": histories.n_users, "rows": rows}, as_json)
-
-
 def _wrote(to: Path, fitted: Recommender, figures: dict[str, int], as_json: bool) -> None:
-    result = {
-        "output": str(to), **figures, "guarantee": fitted.guarantee.to_dict(),
-        "record": fitted.record,
-    }  # fmt: skip
+    said = f"wrote {figures['rows']:,} rows to {to}"
+    _show(fitted, {"output": str(to), **figures}, as_json, lambda: out.print(said))
+
+
+def _show(
+    fitted: Recommender, result: dict[str, Any], as_json: bool, tell: Callable[[], None]
+) -> None:
+    """The result, with the guarantee and the record of the model it was made by."""
 
     def plain() -> None:
-        out.print(f"wrote {figures['rows']:,} rows to {to}")
+        tell()
         out.print(f"Guarantee to the people the model was learned from: {fitted.guarantee}")
         print_record(fitted.record)
 
-    show(result, as_json, plain)
+    promised = {"guarantee": fitted.guarantee.to_dict(), "record": fitted.record}
+    show(result | promised, as_json, plain)
 
 
 def _read_history(path: Path, model: Any) -> Any:

@@ -8,7 +8,6 @@ needs the same basis as floats, which are published beside the integers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -117,20 +116,13 @@ def basis_of(encoded: bytes, item_ids: Array) -> Basis:
 
 def nobody(item_ids: Array) -> Ratings:
     """One empty history over these items."""
-    return Ratings(
-        np.zeros(1, np.int64), item_ids, np.zeros(2, np.int64), np.zeros(0, np.int32),
-        np.zeros(0, np.float32), None,
-    )  # fmt: skip
+    return Ratings.of_one(item_ids, np.zeros(0, np.int32))
 
 
 def one_history(item_ids: Array, items: Sequence[Any]) -> Ratings:
     """One person's history over these items; what is not among them is left out."""
     found = np.unique(find(item_ids, items)) if len(items) else np.zeros(0, np.int64)
-    found = found[found >= 0]
-    return replace(
-        nobody(item_ids), indptr=np.array([0, len(found)]), items=found.astype(np.int32),
-        values=np.ones(len(found), np.float32),
-    )  # fmt: skip
+    return Ratings.of_one(item_ids, found[found >= 0])
 
 
 def _bytes(values: Array) -> bytes:

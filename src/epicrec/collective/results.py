@@ -17,6 +17,7 @@ from epicrec.collective.messages import VERSION, Refusal, byte_fields, decode, e
 from epicrec.collective.shares import Words, as_words
 from epicrec.collective.task import Role, RoundParameters
 from epicrec.privacy.noise import integer_gaussian
+from epicrec.seeds import derived
 
 # ---- sums -------------------------------------------------------------------------------------
 
@@ -44,6 +45,21 @@ def opened(parameters: RoundParameters, leader: bytes, helper: bytes) -> Integer
         raise Refusal("invalidMessage", "a noisy share is not as long as the round's vectors")
     signed = np.dtype(f"<i{parameters.bits // 8}")
     return (one + other).view(signed).astype(np.int64)
+
+
+def seeded(role: Role, seed: int | None) -> Callable[[RoundParameters], Integers]:
+    """A server's noise: private without a seed, repeatable with one."""
+    return lambda parameters: server_noise(parameters, derived(seed, role, parameters.round))
+
+
+def released(parameters: RoundParameters, total: Integers, seed: int | None = None) -> Integers:
+    """What a round opens to, from everyone's plain sum: that sum with both servers' noises.
+
+    The same integers as with shares, which cancel, at a cost that does not grow with people.
+    """
+    one = noisy_sum(parameters, [as_words(parameters, total)], seeded("leader", seed)(parameters))
+    other = noisy_sum(parameters, [], seeded("helper", seed)(parameters))
+    return opened(parameters, one.tobytes(), other.tobytes())
 
 
 def commitment(parameters: RoundParameters, role: Role, share: bytes, salt: bytes) -> bytes:

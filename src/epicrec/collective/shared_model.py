@@ -25,9 +25,8 @@ from epicrec.collective.contributions import (
     sensitivity_of,
     statistic_of,
 )
-from epicrec.collective.in_process import released
 from epicrec.collective.messages import Refusal
-from epicrec.collective.results import Taught
+from epicrec.collective.results import Taught, released
 from epicrec.collective.task import RoundParameters, Task
 from epicrec.data import Catalogue, Ratings
 from epicrec.engine import Engine, local

@@ -126,6 +126,14 @@ class Ratings:
         )  # fmt: skip
         return ratings.with_scale(scale) if scale is not None and leave_out else ratings
 
+    @classmethod
+    def of_one(cls, item_ids: Array, history: Array) -> Self:
+        """One user's history over these items, as positions among them in order."""
+        return cls(
+            np.zeros(1, np.int64), item_ids, np.array([0, len(history)], np.int64),
+            history.astype(np.int32), np.ones(len(history), np.float32), None,
+        )  # fmt: skip
+
     # ---- shape ----------------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -181,46 +189,32 @@ class Ratings:
         return replace(self._kept(keep), probe=None)
 
     def _kept(self, keep: Bools) -> Self:
-        indptr = np.zeros_like(self.indptr)
         kept_before = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
-        indptr[:] = kept_before[self.indptr]
-        return replace(
-            self,
-            indptr=indptr,
-            items=self.items[keep],
-            values=self.values[keep],
-            timestamps=None if self.timestamps is None else self.timestamps[keep],
-            probe=None if self.probe is None else self.probe[keep],
-        )
+        return self._taken(keep, indptr=kept_before[self.indptr])
+
+    def _taken(self, which: Array | slice, **changes: Any) -> Self:
+        """These of all ratings, with other changes."""
+        columns = (self.items, self.values, self.timestamps, self.probe)
+        names = ("items", "values", "timestamps", "probe")
+        taken = {
+            name: None if column is None else column[which]
+            for name, column in zip(names, columns, strict=True)
+        }
+        return replace(self, **taken | changes)
 
     def users_at(self, positions: Array) -> Self:
         """Only these users, in this order."""
         counts = self.user_counts[positions]
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         starts = np.repeat(self.indptr[positions] - indptr[:-1], counts)
-        take = starts + np.arange(indptr[-1])
-        return replace(
-            self,
-            user_ids=self.user_ids[positions],
-            indptr=indptr,
-            items=self.items[take],
-            values=self.values[take],
-            timestamps=None if self.timestamps is None else self.timestamps[take],
-            probe=None,
-        )
+        which = starts + np.arange(indptr[-1])
+        return self._taken(which, user_ids=self.user_ids[positions], indptr=indptr, probe=None)
 
     def between(self, first: int, last: int) -> Self:
         """The users from one position to before another, over the same memory."""
         start, stop = int(self.indptr[first]), int(self.indptr[last])
-        return replace(
-            self,
-            user_ids=self.user_ids[first:last],
-            indptr=self.indptr[first : last + 1] - start,
-            items=self.items[start:stop],
-            values=self.values[start:stop],
-            timestamps=None if self.timestamps is None else self.timestamps[start:stop],
-            probe=None if self.probe is None else self.probe[start:stop],
-        )
+        indptr = self.indptr[first : last + 1] - start
+        return self._taken(slice(start, stop), user_ids=self.user_ids[first:last], indptr=indptr)
 
     def blocks(self, ratings: int) -> Iterator[Self]:
         """Consecutive users with at most so many ratings, or one user, over the same memory; what
@@ -262,7 +256,7 @@ class Ratings:
         items = position[known.items]
         order = _canonical_order(known.users, items)
         if order is not None:
-            known = known._reordered(order)
+            known = known._taken(order)
             items = items[order]
         return replace(known, item_ids=item_ids, items=items, items_given=True)
 
@@ -279,15 +273,6 @@ class Ratings:
         all_on = first_off(self.values, scale) is None
         known = self if all_on else self._kept(scale.holds(self.values))
         return replace(known, scale=scale, scale_given=True)
-
-    def _reordered(self, order: Array) -> Self:
-        return replace(
-            self,
-            items=self.items[order],
-            values=self.values[order],
-            timestamps=None if self.timestamps is None else self.timestamps[order],
-            probe=None if self.probe is None else self.probe[order],
-        )
 
     def as_history(self) -> Self:
         """The same without the ratings' values: what was seen, not how it was rated."""

@@ -30,20 +30,20 @@ This randomness is for simulation; noise that protects people comes from `epicre
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from epicrec.arrays import Array, Floats, Integers
 from epicrec.data.embedded import FILMS_SCHEMA, embedded_items
 from epicrec.data.scale import STARS, write_scale
 from epicrec.errors import InputError
+from epicrec.progress import report
 
 Floats32 = npt.NDArray[np.float32]
 
@@ -54,6 +54,8 @@ FACTORS = 8
 GENRE_WEIGHT, FACTOR_WEIGHT, GENRE_FLOOR = 0.8, 2.0, 0.02
 RATING_PREFERENCE, RATING_NOISE = 0.55, 0.75
 HISTORY_SIGMA = 1.0
+LOG_EXTRA = math.log(MEAN_HISTORY - MIN_HISTORY) - HISTORY_SIGMA**2 / 2
+"""The mean of log(n_u − MIN_HISTORY)."""
 START_2025 = 1_735_689_600
 HALF_YEAR = 180 * 86_400
 
@@ -81,20 +83,18 @@ def simulate_batches(
     *,
     users: int,
     seed: int = 0,
-    mean_history: float = MEAN_HISTORY,
     batch_users: int = 8192,
 ) -> Iterator[pa.Table]:
     """Ratings of `items` by viewers 1..users, `batch_users` viewers at a time, in constant memory.
 
-    `items` needs the columns item_id, year, genres ('|' between them) and popularity. The rows of
-    a viewer are in catalogue order; their order in time is in `timestamp`. Neither `batch_users`
-    nor `users` changes any viewer's rows. Time grows with users × items.
+    `items` is a list as `embedded_items` gives it. The rows of a viewer are in catalogue order;
+    their order in time is in `timestamp`. Neither `batch_users` nor `users` changes any viewer's
+    rows. Time grows with users × items.
     """
-    _require_positive("users", users)
-    _require_positive("batch_users", batch_users)
     # checked here, not in the generator, so that the mistake shows at the call
-    world = _World.draw(items, seed, mean_history)
-    return _batches(world, users, batch_users)
+    _check_whole("users", users, 1)
+    _check_whole("seed", seed, 0)
+    return _batches(_World.draw(items, seed), users, batch_users)
 
 
 def write_simulation(
@@ -103,17 +103,15 @@ def write_simulation(
     users: int,
     items: int | None = None,
     seed: int = 0,
-    mean_history: float = MEAN_HISTORY,
-    progress: Callable[[int, int], None] | None = None,
 ) -> int:
     """Write `ratings.parquet`, `items.parquet` and their scale; return the number of ratings.
 
     `items` is the size of the catalogue: the embedded one by default, its most popular films if
-    smaller, a made-up one if larger. `progress` is called with (users done, users in all).
-    Files get their names only when both are complete, and existing ones are never replaced.
+    smaller, a made-up one if larger. Files get their names only when both are complete, and
+    existing ones are never replaced.
     """
     catalogue = _catalogue(items, seed)
-    batches = simulate_batches(catalogue, users=users, seed=seed, mean_history=mean_history)
+    batches = simulate_batches(catalogue, users=users, seed=seed)
     folder = Path(folder)
     for name in ("ratings.parquet", "items.parquet"):
         if (folder / name).exists():
@@ -130,17 +128,16 @@ def write_simulation(
             for batch in batches:
                 writer.write_table(batch)
                 written += batch.num_rows
-                if progress is not None:
-                    progress(batch["user_id"][-1].as_py(), users)
+                report("simulating viewers", batch["user_id"][-1].as_py(), users)
         items_path.replace(folder / "items.parquet")
         write_scale(folder, STARS)
         ratings_path.replace(folder / "ratings.parquet")
     return written
 
 
-def _require_positive(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value <= 0:
-        raise InputError(f"{name} is {value!r}: give a whole number of at least 1")
+def _check_whole(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{name} is {value!r}: give a whole number of at least {least}")
 
 
 def _stream(seed: int, *key: int) -> np.random.Generator:
@@ -156,11 +153,12 @@ def _catalogue(size: int | None, seed: int) -> pa.Table:
     embedded = embedded_items()
     if size is None:
         return embedded
-    _require_positive("items", size)
+    _check_whole("items", size, 1)
     if size <= embedded.num_rows:
         top = np.argsort(-embedded["popularity"].to_numpy(), kind="stable")[:size]
         return embedded.take(np.sort(top))
-    rng = _stream(_checked_seed(seed), _CATALOGUE)
+    _check_whole("seed", seed, 0)
+    rng = _stream(seed, _CATALOGUE)
     # genres and year are drawn together, since they go together; popularity on its own
     like = embedded.take(rng.integers(embedded.num_rows, size=size))
     popularity = embedded["popularity"].take(rng.integers(embedded.num_rows, size=size))
@@ -176,12 +174,6 @@ def _catalogue(size: int | None, seed: int) -> pa.Table:
     return pa.table(columns, schema=FILMS_SCHEMA)
 
 
-def _checked_seed(seed: int) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise InputError(f"seed is {seed!r}: give a whole number of at least 0")
-    return int(seed)
-
-
 @dataclass(frozen=True)
 class _World:
     """What all viewers share: the items, the clusters, and the sizes drawn from."""
@@ -195,17 +187,9 @@ class _World:
     cluster_weights: Floats  # (CLUSTERS,)
     cluster_genres: Floats  # (CLUSTERS, genres) Θ_c
     cluster_tastes: Floats32  # (CLUSTERS, FACTORS) t_c
-    log_extra: float  # mean of log(n_u − MIN_HISTORY)
 
     @classmethod
-    def draw(cls, items: pa.Table, seed: int, mean_history: float) -> "_World":
-        seed = _checked_seed(seed)
-        if not (math.isfinite(mean_history) and mean_history > MIN_HISTORY):
-            raise InputError(
-                f"mean_history is {mean_history!r}: give a number above {MIN_HISTORY}, "
-                "the shortest history"
-            )
-        _check_items(items)
+    def draw(cls, items: pa.Table, seed: int) -> "_World":
         rng = _stream(seed, _WORLD)
         shares = _genre_shares(items["genres"])
         count, genres = shares.shape
@@ -232,7 +216,6 @@ class _World:
             cluster_weights=weights,
             cluster_genres=cluster_genres,
             cluster_tastes=cluster_tastes.astype(np.float32),
-            log_extra=math.log(mean_history - MIN_HISTORY) - HISTORY_SIGMA**2 / 2,
         )
 
     @property
@@ -254,7 +237,7 @@ class _World:
         preference *= np.float32(GENRE_WEIGHT)
         preference += (np.float32(FACTOR_WEIGHT) * taste) @ self.factors.T
 
-        extra = rng.lognormal(self.log_extra, HISTORY_SIGMA, size=users)
+        extra = rng.lognormal(LOG_EXTRA, HISTORY_SIGMA, size=users)
         length = np.minimum(MIN_HISTORY + extra, max(1, items // 2)).astype(np.int64)
         keys = rng.standard_exponential((users, items), dtype=np.float32)
         np.log(np.maximum(keys, np.finfo(np.float32).tiny, out=keys), out=keys)
@@ -299,28 +282,6 @@ def _batches(world: _World, users: int, batch_users: int) -> Iterator[pa.Table]:
             [user + 1, world.item_ids.take(pa.array(item)), rating, timestamp],
             schema=RATINGS_SCHEMA,
         )
-
-
-def _check_items(items: pa.Table) -> None:
-    needed = ("item_id", "year", "genres", "popularity")
-    missing = [name for name in needed if name not in items.column_names]
-    if missing:
-        raise InputError(f"items lacks the column(s) {', '.join(missing)}: it needs {needed}")
-    if items.num_rows == 0:
-        raise InputError("items is empty: give at least one item")
-    for name in needed:
-        if items[name].null_count:
-            row = pc.index(pc.is_null(items[name]), True).as_py()
-            raise InputError(f"items row {row} has no {name}: fill it in or leave the row out")
-    if not (
-        pa.types.is_string(items["genres"].type) or pa.types.is_large_string(items["genres"].type)
-    ):
-        raise InputError("items has genres that are not text: join them with '|'")
-    for name in ("year", "popularity"):
-        if not pa.types.is_integer(items[name].type):
-            raise InputError(f"items has {name} as {items[name].type}: give whole numbers")
-    if pc.count_distinct(items["item_id"]).as_py() < items.num_rows:
-        raise InputError("items has an item_id more than once: keep one row for each item")
 
 
 def _genre_shares(genres: pa.ChunkedArray) -> Floats32:

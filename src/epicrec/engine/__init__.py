@@ -107,13 +107,7 @@ def where_they_are(statistic: Statistic, ratings: Ratings | RemoteRatings) -> In
 def contribution(statistic: Statistic, history: Integers, n_items: int) -> Integers:
     """What one user adds to a sum, by the code that every engine runs. The history has positions
     among all items, in any order."""
-    items = np.unique(np.asarray(history, np.int32))
-    return statistic(
-        Ratings(
-            np.zeros(1, np.int64), np.arange(n_items), np.array([0, len(items)], np.int64), items,
-            np.ones(len(items), np.float32), None,
-        )
-    )  # fmt: skip
+    return statistic(Ratings.of_one(np.arange(n_items), np.unique(history)))
 
 
 def summed(

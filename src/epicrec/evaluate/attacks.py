@@ -100,8 +100,8 @@ def lists_over_time(model: Any, ratings: Ratings, *, seed: int = 0) -> tuple[Flo
         rare = others[np.argsort(ratings.item_counts[others], kind="stable")[: len(others) // 2]]
         targets.append(int(rng.choice(rare)))
         known.append(rng.choice(own, KNOWN_BESIDE, replace=False))
-    after = _with_one_more(ratings, people[watched], np.array(targets)[watched])
-    places = [_places(model, day) for day in (ratings, after)]
+    after = _numbered(ratings, people[watched], np.array(targets)[watched])
+    places = [_places(model, day) for day in (_numbered(ratings), after)]
     scores = [
         float(np.sum(places[0][own, target] - places[1][own, target]))
         for own, target in zip(known, targets, strict=True)
@@ -109,11 +109,11 @@ def lists_over_time(model: Any, ratings: Ratings, *, seed: int = 0) -> tuple[Flo
     return np.array(scores), watched
 
 
-def _with_one_more(ratings: Ratings, users: Any, items: Any) -> Ratings:
-    """The same people after some watched one film more, and liked it."""
+def _numbered(ratings: Ratings, users: Any = (), items: Any = ()) -> Ratings:
+    """The same people with positions as ids, after some watched more films and liked them."""
     both = Ratings.from_columns(
-        np.concatenate([ratings.users, users]),
-        np.concatenate([ratings.items, items]),
+        np.concatenate([ratings.users, np.asarray(users, int)]),
+        np.concatenate([ratings.items, np.asarray(items, int)]),
         np.concatenate([ratings.values, np.full(len(users), 5.0)]),
         scale=ratings.scale,
     )
@@ -123,11 +123,8 @@ def _with_one_more(ratings: Ratings, users: Any, items: Any) -> Ratings:
 def _places(model: Any, ratings: Ratings) -> Floats:
     """For each film, the place of every other film in the list beside it."""
     n = ratings.n_items
-    over = Ratings.from_columns(
-        ratings.users, ratings.items, ratings.values, scale=ratings.scale
-    ).with_items(np.arange(n))
     alone = Ratings.from_columns(np.arange(n), np.arange(n), np.full(n, 5.0), scale=ratings.scale)
-    model.fit(over)
+    model.fit(ratings)
     scores = model._scores(model._suitable(alone.with_items(np.arange(n))))
     return np.argsort(np.argsort(-scores, axis=1), axis=1).astype(np.float64)
 
@@ -154,10 +151,7 @@ def fake_neighbours(
         for fake in range(FAKES):
             users += [_FAKE_IDS + number * FAKES + fake] * KNOWN_OF_VICTIM
             items += own[:KNOWN_OF_VICTIM].tolist()
-    everybody = Ratings.from_columns(
-        np.concatenate([ratings.users, users]), np.concatenate([ratings.items, items]),
-        np.concatenate([ratings.values, np.full(len(users), 5.0)]), scale=ratings.scale,
-    ).with_items(np.arange(ratings.n_items))  # fmt: skip
+    everybody = _numbered(ratings, users, items)
     model.fit(everybody)
     asked = model._suitable(everybody)
     rows = asked.positions(_FAKE_IDS + FAKES * np.arange(len(people)))
@@ -187,9 +181,7 @@ def membership(model: Any, ratings: Ratings, *, seed: int = 0) -> tuple[Floats, 
     of the people, and fits these better."""
     rng = np.random.default_rng(seed)
     inside = rng.random(ratings.n_users) < 0.5
-    over = Ratings.from_columns(
-        ratings.users, ratings.items, ratings.values, scale=ratings.scale
-    ).with_items(np.arange(ratings.n_items))
+    over = _numbered(ratings)
     model.fit(over.users_at(np.flatnonzero(inside)))
     scores = np.asarray(model._scores(model._suitable(over)), np.float64)
     errors = (over.values - scores[over.users, over.items]) ** 2
@@ -251,12 +243,15 @@ def _fakes(ratings: Ratings, catalogue: Catalogue) -> list[Outcome]:
     models = [
         ("user-knn", make_model("user-knn", feedback="implicit", **few)),
         ("d2p, as published", make_model("d2p", as_published=True, **few)),
-        ("d2p", make_model("d2p", epsilon=3.0, catalogue=_numbered(catalogue, ratings), **few)),
+        (
+            "d2p",
+            make_model("d2p", epsilon=3.0, catalogue=_over_positions(catalogue, ratings), **few),
+        ),
     ]
     return [(name, *fake_neighbours(model, ratings)) for name, model in models]
 
 
-def _numbered(catalogue: Catalogue, ratings: Ratings) -> Catalogue:
+def _over_positions(catalogue: Catalogue, ratings: Ratings) -> Catalogue:
     """The catalogue with the positions of the ratings' items as ids."""
     at = catalogue.positions(ratings.item_ids)
     genres = ["|".join(catalogue.categories_of(int(i))) for i in at]

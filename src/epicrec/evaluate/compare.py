@@ -14,9 +14,9 @@ import numpy as np
 
 from epicrec import registry
 from epicrec._version import __version__
-from epicrec.data import Dataset, Ratings, split_per_user, split_probe, split_random
+from epicrec.data import Dataset, Ratings
 from epicrec.errors import InputError
-from epicrec.evaluate.protocols import evaluate_rating, evaluate_topn
+from epicrec.evaluate.protocols import evaluate_rating, evaluate_topn, split
 from epicrec.evaluate.release_lists import lists_of_releases
 from epicrec.files import made_once, slug
 from epicrec.models import Recommender, make_model, model_class
@@ -193,7 +193,8 @@ def compare(
     chosen = tuple(tasks or (TASKS if rated else TASKS[1:]))
     found: dict[str, Any] = {}
     for task in chosen:
-        train, test = _split(data, task)
+        protocol, fraction = ("rating", 0.1) if task == "ratings" else ("topn", 0.2)
+        train, test = split(data, protocol, fraction, seed=0)
         part = Dataset(data.name, train, data.catalogue)
         found[task] = {"metric": METRICS[task][0]} | _rows(task, part, test, plan)
     return {
@@ -207,17 +208,6 @@ def compare(
         "quick": plan.quick,
         "tasks": found,
     }
-
-
-def _split(data: Dataset, task: Task) -> tuple[Ratings, Ratings]:
-    ratings = data.ratings
-    if data.catalogue is not None and not ratings.items_given:
-        ratings = ratings.with_items(data.catalogue.item_ids)
-    if ratings.probe is not None:
-        return split_probe(ratings)
-    if task == "ratings":
-        return split_random(ratings, 0.1, seed=0)
-    return split_per_user(ratings, 0.2, seed=0)
 
 
 def _rows(task: Task, data: Dataset, test: Ratings, plan: Plan) -> dict[str, Any]:

@@ -169,14 +169,7 @@ def evaluate_model(
     else:
         model = model_for(method, protocol, dataset.catalogue, seed, chosen)
     report("splitting", 0, 1)
-    ratings = dataset.ratings
-    if dataset.catalogue is not None and not ratings.items_given:
-        ratings = ratings.with_items(dataset.catalogue.item_ids)
-    if ratings.probe is not None:
-        train, test = split_probe(ratings)
-    else:
-        split = split_random if protocol == "rating" else split_per_user
-        train, test = split(ratings, test_fraction, seed=seed)
+    train, test = split(dataset, protocol, test_fraction, seed=seed)
     if protocol == "rating":
         metrics, seconds = evaluate_rating(model, train, test, catalogue=dataset.catalogue)
     else:
@@ -186,10 +179,7 @@ def evaluate_model(
         )  # fmt: skip
     return Evaluation(
         model.method, dataset.name, protocol, model.guarantee, metrics, seconds,
-        {
-            "seed": seed, "test_fraction": test_fraction,
-            **given(as_published=model.as_published or None), **_plain(model.parameters()),
-        },
+        settings_of(model, seed, test_fraction),
         asked=method if isinstance(method, str) else "", record=model.record,
     )  # fmt: skip
 
@@ -203,8 +193,25 @@ def model_for(
     return make_model(method, **{"catalogue": catalogue, "seed": seed} | dict(chosen))
 
 
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name != "catalogue"}
+def split(
+    dataset: Dataset, protocol: str, fraction: float, *, seed: int
+) -> tuple[Ratings, Ratings]:
+    """What to learn from and what is held out, over the catalogue's items: by the data set's probe,
+    else of all ratings for `rating` and of each user's for `topn`."""
+    ratings = dataset.ratings
+    if dataset.catalogue is not None and not ratings.items_given:
+        ratings = ratings.with_items(dataset.catalogue.item_ids)
+    if ratings.probe is not None:
+        return split_probe(ratings)
+    draw = split_random if protocol == "rating" else split_per_user
+    return draw(ratings, fraction, seed=seed)
+
+
+def settings_of(model: Recommender, seed: int, test_fraction: float) -> dict[str, Any]:
+    """The settings of an evaluation as plain values."""
+    own = {name: value for name, value in model.parameters().items() if name != "catalogue"}
+    published = given(as_published=model.as_published or None)
+    return {"seed": seed, "test_fraction": test_fraction, **published, **own}
 
 
 def _ids(table: Any, name: str) -> Any:

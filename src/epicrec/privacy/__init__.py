@@ -6,8 +6,9 @@ which take a second to import and are not needed to read a guarantee.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from epicrec.extras import on_first_use
 
 if TYPE_CHECKING:
     from epicrec.privacy.accounting import (
@@ -68,12 +69,7 @@ _HOMES = {
 }  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used."""
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

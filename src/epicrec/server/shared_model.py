@@ -13,10 +13,8 @@ from typing import Any
 
 import httpx
 
-from epicrec.collective.aggregator import taught_by
-from epicrec.collective.helper import Helper
+from epicrec.collective.aggregators import Helper, Leader, taught_by
 from epicrec.collective.keys import fingerprint, new_signing_key, sign, verify, verifying_key
-from epicrec.collective.leader import Leader
 from epicrec.collective.messages import PROBLEM, VERSION, Refusal, encode
 from epicrec.collective.rounds import Round
 from epicrec.collective.shared_model import Collective, NextRound

@@ -24,7 +24,7 @@ from epicrec.engine.spark import SparkRatings, told
 from epicrec.engine.spark_data import RemoteDataset
 from epicrec.errors import InputError
 from epicrec.evaluate.metrics import list_metrics
-from epicrec.evaluate.protocols import Evaluation, check_predicts, model_for
+from epicrec.evaluate.protocols import Evaluation, check_predicts, model_for, settings_of
 from epicrec.models import Recommender
 from epicrec.parameters import given
 
@@ -77,10 +77,9 @@ def evaluate_in_cluster(
     finally:
         train.users.unpersist()
         test.unpersist()
-    own = {name: value for name, value in model.parameters().items() if name != "catalogue"}
     return Evaluation(
         model.method, dataset.name, protocol, model.guarantee, metrics, seconds,
-        {"seed": seed, "test_fraction": test_fraction, **own}, asked=method, record=model.record,
+        settings_of(model, seed, test_fraction), asked=method, record=model.record,
     )  # fmt: skip
 
 

@@ -58,10 +58,11 @@ def black_box_game(subject: Recommender | Perturber) -> Game:
     )
 
 
-def made(method: str, epsilon: float) -> Recommender | Perturber:
+def made(method: str, epsilon: float, *, as_published: bool = False) -> Recommender | Perturber:
     """A method by name, with this ε where it takes one."""
     if method in registry.names(registry.MODELS):
-        return make_model(method, **_asked(model_class(method), epsilon))
+        asked = _asked(model_class(method, as_published=as_published), epsilon)
+        return make_model(method, as_published=as_published, **asked)
     if method not in registry.names(registry.PERTURBERS):
         raise InputError(
             f"there is no method {method!r} to audit; 'epicrec methods' lists them all"
@@ -69,8 +70,10 @@ def made(method: str, epsilon: float) -> Recommender | Perturber:
     ids = np.arange(_ITEMS)
     genres = ["War", "Drama"] * (_ITEMS // 2)
     catalogue = Catalogue.from_columns(ids, [f"item {i}" for i in ids], genres)
-    asked = _asked(perturber_class(method), epsilon)
-    return make_perturber(method, catalogue=catalogue, scale=Scale(1, 5, 1), **asked)
+    asked = _asked(perturber_class(method, as_published=as_published), epsilon)
+    return make_perturber(
+        method, catalogue=catalogue, scale=Scale(1, 5, 1), as_published=as_published, **asked
+    )
 
 
 def _asked(cls: type[Any], epsilon: float) -> dict[str, Any]:

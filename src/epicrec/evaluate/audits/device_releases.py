@@ -62,12 +62,16 @@ def _film_game(perturber: SEpicRec | MEpicRec, levels: Levels, film: int) -> Gam
     return _game(perturber, ([other], [film, other]), score, said, levels=levels, rounds=6000)
 
 
-def published_epicrec_games(epsilon: float) -> list[Game]:
-    """M-EpicRec as published: the total of a category at "all release" is sent without noise, and
-    counts films that another of their categories hides."""
+def published_epicrec_games(method: str, epsilon: float) -> list[Game]:
+    """S-EpicRec as published has the same games as ours. In M-EpicRec the total of a category at
+    "all release" is sent without noise, and counts films that another of their categories hides."""
+    public: Any = {"catalogue": FILMS, "scale": STARS}
+    perturber: Any = make_perturber(method, as_published=True, epsilon=epsilon, **public)
+    if method == "s-epicrec":
+        return epicrec_games(perturber)
     return [
         _game(
-            make_perturber("m-epicrec", as_published=True, catalogue=FILMS, epsilon=epsilon),
+            perturber,
             ([1], [0, 1]),
             lambda release: float(release.aggregates["Drama"]),
             "a film of a hidden and of an open category is in the history or not",

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from epicrec.arrays import Bools, Floats
 from epicrec.data import Ratings, Scale
+from epicrec.errors import InputError
 from epicrec.evaluate.audits.game import Game, climb, fisher
 from epicrec.models import Recommender, make_model
 from epicrec.models.private.statistics import ForAndAgainst
@@ -201,11 +202,13 @@ def d2p_games(method: str, epsilon: float) -> list[Game]:
     ]
 
 
-def published_d2p_games() -> list[Game]:
+def published_d2p_games(method: str) -> list[Game]:
     """As published, groups are made of all users' ratings, without noise, and the model's file has
     them. One user's ratings decide whether an item is in another's group."""
+    if method == "i-d2p":
+        raise InputError("there is no audit of i-d2p as published, only of d2p")
     ids = np.arange(6)
-    model: Any = make_model("d2p", as_published=True, p=0.9, p_star=0.0, lam=2.0)
+    model: Any = make_model(method, as_published=True, p=0.9, p_star=0.0, lam=2.0)
 
     def fitted(bit: bool) -> Any:
         rows = [(user, item) for user in range(4) for item in (user % 3, 3 + user % 3)]

@@ -82,20 +82,20 @@ BROKEN = frozenset(row.name for row in PUBLISHED if row.method != "dpm-avg")
 def games_of(row: Row, epsilon: float | None = None) -> list[Game]:
     """The games that audit a method, at this ε (1, and 3 for D2P, unless given)."""
     method, settings = row.method, dict(row.settings)
-    if method in D2P_MODELS:
-        _none_left(row, settings)
-        budget = 3.0 if epsilon is None else epsilon
+    budget = epsilon or (3.0 if method in D2P_MODELS else 1.0)
+    if method in {*D2P_MODELS, *RELEASES}:
+        if settings:
+            raise InputError(f"the audit of {method} takes no settings, and got {[*settings]}")
+        if method in D2P_MODELS and not row.release:
+            return published_d2p_games(method) if row.as_published else d2p_games(method, budget)
         if row.as_published:
-            return published_d2p_games()
-        return RELEASES["d2p"](budget) if row.release else d2p_games(method, budget)
-    budget = 1.0 if epsilon is None else epsilon
-    if method in RELEASES:
-        _none_left(row, settings)
-        return published_epicrec_games(budget) if row.as_published else RELEASES[method](budget)
-    if row.as_published and method in COVARIANCE:
-        published = make_model(method, epsilon=budget, as_published=True, **settings)
-        return published_covariance_games(published, budget)
-    return _OF_MODELS[method](make_model(method, epsilon=budget, **settings))
+            return published_epicrec_games(method, budget)
+        return RELEASES[method](budget)
+    as_published = row.as_published and method not in DPM_MODELS  # which are the paper's anyway
+    model = make_model(method, epsilon=budget, as_published=as_published, **settings)
+    if as_published:
+        return published_covariance_games(model, budget)
+    return _OF_MODELS[method](model)
 
 
 _OF_MODELS: dict[str, Callable[[Any], list[Game]]] = {
@@ -106,11 +106,6 @@ _OF_MODELS: dict[str, Callable[[Any], list[Game]]] = {
     **dict.fromkeys(COVARIANCE, covariance_games),
     "dpals": dpals_games,
 }
-
-
-def _none_left(row: Row, settings: dict[str, Any]) -> None:
-    if settings:
-        raise InputError(f"the audit of {row.method} takes no settings, and got {[*settings]}")
 
 
 def audit(
@@ -132,7 +127,7 @@ def audit(
     name = PRIVATE.get(method, method)
     row = Row(name, settings or {}, as_published)
     if name not in {*_OF_MODELS, *RELEASES, *D2P_MODELS}:
-        subject = made(name, 1.0 if epsilon is None else epsilon)
+        subject = made(name, epsilon or 1.0, as_published=as_published)
         return judge(name, [black_box_game(subject)], rounds=runs)
     return judge(row.name, games_of(row, epsilon), rounds=runs)
 

@@ -10,9 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from epicrec import wire
-from epicrec.collective.aggregator import found_in, taught_by
-from epicrec.collective.helper import Helper
-from epicrec.collective.leader import Leader
+from epicrec.collective.aggregators import Helper, Leader, found_in, taught_by
 from epicrec.collective.messages import PROBLEM, VERSION, Refusal, encode
 from epicrec.collective.rounds import Round
 from epicrec.collective.shares import Report
