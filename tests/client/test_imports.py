@@ -14,7 +14,7 @@ from epicrec.client.imports import archives
 from epicrec.client.imports.csv_history import write_history
 from epicrec.client.imports.csv_tables import read_table
 from epicrec.client.imports.netflix import is_short
-from epicrec.client.imports.recognise import recognise
+from epicrec.client.imports.reading import recognise
 from epicrec.client.viewing import Evidence, Import, Viewing
 from epicrec.errors import InputError
 

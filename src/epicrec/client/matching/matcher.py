@@ -16,9 +16,10 @@ from enum import StrEnum
 from rapidfuzz import fuzz, process
 
 from epicrec.client.matching.film_sites import Clue, read_page
-from epicrec.client.matching.other_titles import ALTERNATIVES, SHARED_TITLES
 from epicrec.client.matching.titles import (
+    ALTERNATIVES,
     MAX_TITLE,
+    SHARED_TITLES,
     Kind,
     ParsedTitle,
     compact,
