@@ -145,8 +145,6 @@ def sources(ask: Ask) -> Response:
 
 def read_browsers(ask: Ask) -> Response:
     wanted, device = ask.form.get("profile", []), ask.device
-    if not wanted:
-        raise InputError("no browser is ticked; tick one, then read it")
     scan = bool(ask.field("scan"))
     return in_background(
         ask, "browsers", "reading browsers",
@@ -179,12 +177,8 @@ def upload(ask: Ask) -> Response:
 def _to_review(found: Import | int, which: str = "") -> Handler:
     """What is to be asked about a file, or what was found in it."""
     if isinstance(found, Import):
-        return partial(_questions, found=found, which=which)
+        return partial(Ask.page, name="questions.html", found=found, which=which)
     return onward(f"/import/{found}")
-
-
-def _questions(ask: Ask, found: Import, which: str) -> Response:
-    return ask.page("questions.html", found=found, which=which)
 
 
 def review(ask: Ask) -> Response:

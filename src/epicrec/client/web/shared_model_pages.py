@@ -18,7 +18,7 @@ from epicrec.client.ranking.scores import knows_taste
 from epicrec.client.sending.shared_model_reports import KnownRound, Offer, Rounds
 from epicrec.client.web.jobs import in_background
 from epicrec.client.web.promises import said
-from epicrec.client.web.request import Ask, Handler, to
+from epicrec.client.web.request import Ask, Handler, download, to
 from epicrec.collective.contributions import COUNTS, ITEMS, PRODUCTS
 from epicrec.collective.device import Pins
 from epicrec.collective.keys import fingerprint
@@ -52,10 +52,6 @@ class Number:
     helper: int
 
 
-def overview(ask: Ask) -> Response:
-    return _page(ask)
-
-
 def look(ask: Ask) -> Response:
     """What a training asks for, before anything is agreed to."""
     device, task = ask.device, ask.field("task").strip()
@@ -63,9 +59,9 @@ def look(ask: Ask) -> Response:
 
     def looking() -> Handler:
         try:
-            return partial(_page, offer=device.shared_model.look(task, key))
+            return partial(overview, offer=device.shared_model.look(task, key))
         except EpicrecError as error:
-            return partial(_page, problem=str(error), typed=(task, key))
+            return partial(overview, problem=str(error), typed=(task, key))
 
     return in_background(ask, f"look-{task}-{key}", "asking the leader", looking)
 
@@ -111,15 +107,14 @@ def numbers(ask: Ask) -> Response:
         "the helper's half is sent as this seed": cut.seed.hex(),
         "the sealed report, base64": base64.b64encode(made.report).decode(),
     }
-    name = f'attachment; filename="common-model-round-{given.round}.json"'
-    kind = "application/json"
-    return Response(json.dumps(content), media_type=kind, headers={"Content-Disposition": name})
+    name = f"common-model-round-{given.round}.json"
+    return download(name, json.dumps(content).encode(), "application/json")
 
 
 # ---- what the page shows ------------------------------------------------------------------
 
 
-def _page(
+def overview(
     ask: Ask, offer: Offer | None = None, problem: str = "", typed: tuple[str, str] = (NAME, "")
 ) -> Response:
     device, part = ask.device, ask.device.shared_model.part
