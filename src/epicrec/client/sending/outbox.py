@@ -133,7 +133,7 @@ class Releases:
 
     def outlook(self, catalogue: Catalogue, items: list[str], choice: Choice) -> Outlook:
         parts = self._parts(catalogue, items, choice)
-        known = int((catalogue.positions(items) >= 0).sum()) if items else 0
+        known = int((catalogue.positions(items) >= 0).sum())
         perturbed = len(parts.perturbed)
         sent_clear = self._sent_items()
         return Outlook(
