@@ -53,7 +53,6 @@ class StoredRelease:
     release: Release
     payload: bytes
     batch: str
-    epoch: str
     sent_at: str | None
 
     @property
@@ -312,7 +311,7 @@ class Releases:
                 id=row["id"], created=row["created"], state=row["state"],
                 choice=Choice.from_dict(json.loads(row["settings"])),
                 release=Release.from_json(row["record"]), payload=row["payload"],
-                batch=row["batch"], epoch=row["epoch"], sent_at=row["sent_at"],
+                batch=row["batch"], sent_at=row["sent_at"],
             )
             for row in rows
         ]  # fmt: skip

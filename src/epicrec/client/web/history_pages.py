@@ -8,6 +8,7 @@ from hashlib import sha256
 from starlette.responses import Response
 
 from epicrec.client.device import Device
+from epicrec.client.imports.review import ASKED
 from epicrec.client.matching.matcher import Status
 from epicrec.client.viewing import Evidence, Import
 from epicrec.client.web.film_pages import about, check_known
@@ -189,7 +190,7 @@ def review(ask: Ask) -> Response:
     lines = device.imports.drafts(number)
     matched = [d for d in lines if d.status == Status.MATCHED]
     fresh, known_ones = ([d for d in matched if d.known is known] for known in (False, True))
-    open_ones = [d for d in lines if d.status in (Status.AMBIGUOUS, Status.SUGGESTED)]
+    open_ones = [d for d in lines if d.status in ASKED]
     asked = list({d.key or d.row: d for d in reversed(open_ones)}.values())[::-1]
     shown = [*fresh[:_AT_ONCE], *known_ones[:_AT_ONCE], *asked[:_AT_ONCE]]
     return ask.page(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
 from functools import partial
 from math import ceil, hypot
 from statistics import NormalDist
@@ -40,16 +39,6 @@ STATES = {
     "sent": "arrived",
     "over": "none",
 }
-
-
-@dataclass(frozen=True)
-class Number:
-    """One number of a report, between its two halves."""
-
-    about: str
-    number: int
-    leader: int
-    helper: int
 
 
 def look(ask: Ask) -> Response:
@@ -163,17 +152,18 @@ def _costs(device: Device, mu: float | None) -> dict[str, float]:
     return found
 
 
-def _numbers(device: Device, made: KnownRound) -> list[Number]:
-    """The first numbers of a report that are not zero, or the first ones."""
+def _numbers(device: Device, made: KnownRound) -> list[dict[str, Any]]:
+    """The first numbers of a report that are not zero, or the first ones, each with its halves."""
     if made.cut is None:
         return []
     cut = made.cut
     at = np.flatnonzero(cut.numbers)[:_SHOWN]
     at = at if len(at) else np.arange(min(_SHOWN, len(cut.numbers)))
-    leader, helper = cut.leader, cut.helper
+    halves = {"number": cut.numbers, "leader": cut.leader, "helper": cut.helper}
     return [
-        Number(_about(device, made, int(i)), int(cut.numbers[i]), int(leader[i]), int(helper[i]))
-        for i in at
+        {"about": _about(device, made, i)}
+        | {name: int(values[i]) for name, values in halves.items()}
+        for i in at.tolist()
     ]
 
 
