@@ -53,7 +53,7 @@ def chrome(path: Path, visits: list[tuple[str, str, datetime]]) -> Profile:
 
 def firefox(path: Path, visits: list[tuple[str, str, int, int]], described: bool) -> Profile:
     """A history as Firefox writes it; older versions have no descriptions."""
-    more = ", description TEXT, site_name TEXT" if described else ""
+    more = ", description TEXT" if described else ""
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.executescript(
             f"""CREATE TABLE moz_places(id INTEGER PRIMARY KEY, url LONGVARCHAR,
@@ -65,7 +65,7 @@ def firefox(path: Path, visits: list[tuple[str, str, int, int]], described: bool
             db.execute("INSERT INTO moz_places(id, url, title) VALUES (?, ?, ?)", (k, url, title))
             db.execute("INSERT INTO moz_historyvisits VALUES (?, ?, ?, ?)", (k, k, at, kind))
         if described:
-            db.execute("UPDATE moz_places SET description = 'about', site_name = 'Site'")
+            db.execute("UPDATE moz_places SET description = 'about'")
     return Profile("Firefox", "default", Family.FIREFOX, path)
 
 
@@ -183,7 +183,7 @@ class TestReading:
         phone, desk = read_visits(profile)
         assert (desk.url, desk.when) == ("https://a.example/", WHEN)
         assert phone.when == WHEN.replace(microsecond=123000)
-        assert (desk.description, desk.site) == (("about", "Site") if described else ("", ""))
+        assert desk.description == ("about" if described else "")
 
     def test_safari(self, tmp_path: Path) -> None:
         with contextlib.closing(sqlite3.connect(tmp_path / "History.db")) as db, db:
@@ -202,7 +202,7 @@ class TestReading:
         with contextlib.closing(sqlite3.connect(profile.database, isolation_level=None)) as db:
             db.execute("PRAGMA locking_mode = EXCLUSIVE")
             db.execute("PRAGMA journal_mode = WAL")
-            db.execute("INSERT INTO moz_places VALUES (1, 'https://new.example/', 'N', 0, '', '')")
+            db.execute("INSERT INTO moz_places VALUES (1, 'https://new.example/', 'N', 0, '')")
             at = microseconds(WHEN)
             db.execute("INSERT INTO moz_historyvisits VALUES (1, 1, ?, 1)", (at,))
             before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
@@ -340,8 +340,7 @@ def pages() -> Iterator[str]:
             self.end_headers()
             html = (
                 f"<!doctype html><title>{title}</title><meta name=description content='{about}'>"
-                f"<meta property=og:description content='{about}'>"
-                f"<meta property=og:site_name content='Films'><p>{title}"
+                f"<meta property=og:description content='{about}'><p>{title}"
             )
             self.wfile.write(html.encode())
 
@@ -437,7 +436,7 @@ def test_firefox_while_it_runs(tmp_path: Path, pages: str) -> None:
             (pages + path, title) for path, (title, _) in PAGES.items()
         }
         # only Firefox keeps what a page says of itself, and writes it later than the title
-        assert {v.site for v in visits} <= {"", "Films"}
+        assert {v.description for v in visits} <= {"", *(about for _, about in PAGES.values())}
         assert (home / "places.sqlite-wal").stat().st_size > 0
     finally:
         os.killpg(running.pid, signal.SIGTERM)

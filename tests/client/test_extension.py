@@ -24,7 +24,7 @@ import killing
 from client.conftest import Pages, showing
 from epicrec.client.device import Device
 from epicrec.client.imports import extension as extensions
-from epicrec.client.imports.sealed_messages import NONCE, SealedKey
+from epicrec.client.imports.extension import NONCE, SealedKey
 from epicrec.data import Catalogue
 from loopback import PATIENCE, TRUSTED
 

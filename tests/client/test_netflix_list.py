@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from epicrec.client.imports.recognise import recognise
+from epicrec.client.imports.reading import recognise
 from epicrec.client.matching.matcher import Match, Matcher, Status
 from epicrec.data.datasets import load_catalogue
 

@@ -55,12 +55,7 @@ class History:
 
     def ratings(self) -> dict[str, float]:
         """The person's ratings, in stars, of the films that count."""
-        with self.store.reading() as db:
-            rows = db.execute(
-                f"SELECT item_id, {_STARS} FROM viewings "
-                f"WHERE rating IS NOT NULL AND {self._counting()} GROUP BY item_id"
-            )
-            return {row[0]: row[1] for row in rows}
+        return {item: stars for item, stars in self.counting() if stars is not None}
 
     def counting(self) -> list[tuple[str, float | None]]:
         """Every film that counts with its stars, in the order of `newest`."""

@@ -32,8 +32,6 @@ class Visit:
     """The profile it came from, such as `Firefox: default-release`."""
     description: str = ""
     """What the page says of itself; only Firefox keeps it."""
-    site: str = ""
-    """The name the page's site gives itself; only Firefox keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,6 @@ class Viewing:
     """In UTC; midnight where the source knows the day only."""
     rating: float | None = None
     """In stars, 0.5 to 5."""
-    raw: str = ""
-    """What the file said, for the review table."""
     maybe_episode: bool = False
     """The source lists episodes of series and films alike."""
     series: str = ""

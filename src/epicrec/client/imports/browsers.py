@@ -160,18 +160,13 @@ def _exists(path: Path) -> bool:
 
 
 def _query(family: Family, connection: sqlite3.Connection) -> str:
-    """The query for url, title, microseconds since 1970, description, site; times ascending."""
-    columns = {
-        row[1] for row in connection.execute("SELECT * FROM pragma_table_info('moz_places')")
-    }
-    described = ", ".join(
-        f"coalesce(p.{name}, '')" if name in columns else "''"
-        for name in ("description", "site_name")
-    )
+    """The query for url, title, microseconds since 1970, description; times ascending."""
+    columns = {row[1] for row in connection.execute("PRAGMA table_info('moz_places')")}
+    described = "coalesce(p.description, '')" if "description" in columns else "''"
     selected = {
         # CHAIN_END: the page a chain of redirects led to, and not the redirects
         Family.CHROME: """
-            SELECT u.url, coalesce(u.title, ''), v.visit_time - 11644473600000000 AS at, '', ''
+            SELECT u.url, coalesce(u.title, ''), v.visit_time - 11644473600000000 AS at, ''
             FROM visits v JOIN urls u ON u.id = v.url
             WHERE u.hidden = 0 AND v.transition & 0x20000000""",
         # neither embedded (4, 8), nor redirects (5, 6), nor downloads (7)
@@ -183,7 +178,7 @@ def _query(family: Family, connection: sqlite3.Connection) -> str:
             WHERE p.hidden = 0 AND v.visit_type NOT IN (4, 5, 6, 7, 8)""",
         Family.SAFARI: """
             SELECT i.url, coalesce(v.title, ''),
-                CAST(round((v.visit_time + 978307200) * 1000000) AS INTEGER) AS at, '', ''
+                CAST(round((v.visit_time + 978307200) * 1000000) AS INTEGER) AS at, ''
             FROM history_visits v JOIN history_items i ON i.id = v.history_item
             WHERE 1""",
     }[family]
@@ -206,7 +201,7 @@ def read_visits(profile: Profile, since: datetime | None = None) -> Iterator[Vis
                 total = connection.execute(f"SELECT count(*) FROM ({query})", (start,)).fetchone()
                 previous: dict[str, datetime] = {}
                 rows = connection.execute(query, (start,))
-                for done, (url, title, at, description, site) in enumerate(rows):
+                for done, (url, title, at, description) in enumerate(rows):
                     if done % _REPORT_EVERY == 0:
                         report(what, done, total[0])
                     if not url.startswith(("http://", "https://")):
@@ -215,7 +210,7 @@ def read_visits(profile: Profile, since: datetime | None = None) -> Iterator[Vis
                     last = previous.get(url)
                     previous[url] = when
                     if last is None or when - last > _SAME_LOAD:
-                        yield Visit(url, title, when, profile.source, description, site)
+                        yield Visit(url, title, when, profile.source, description)
                 report(what, total[0], total[0])
         except (sqlite3.Error, OverflowError, TypeError, AttributeError) as error:
             raise InputError(

@@ -111,7 +111,6 @@ def _viewing(cells: Mapping[str, str], out_of: float) -> tuple[Viewing, list[str
         evidence=Evidence.WATCHED if said["rating"] is None else Evidence.RATED,
         imdb_id=cells.get("imdb_id") or None,
         tmdb_id=cells.get("tmdb_id") or None,
-        raw=", ".join(cell for cell in cells.values() if cell),
         **said,
     )
     return viewing, problems

@@ -16,7 +16,7 @@ _LONG = 1000  # characters of a line that nothing can be made of
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows as dictionaries by column name in small letters, each with its line number."""
+    """Rows as dictionaries by column name in small letters."""
 
     name: str
     header: tuple[str, ...]

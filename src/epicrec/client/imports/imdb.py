@@ -32,17 +32,15 @@ def read(table: Table) -> Import:
             dropped["episodes and other things than films and series"] += 1
         else:
             title = row.get("title", "").strip() or row.get("original title", "").strip()
-            year = whole_number(row.get("year"))
             viewings.append(
                 Viewing(
                     title=title,
                     source="IMDb",
                     evidence=Evidence.RATED,
-                    year=year,
+                    year=whole_number(row.get("year")),
                     imdb_id=const,
                     watched_at=instant(row.get("date rated", "")),
                     rating=rating,
-                    raw=f"{title} ({year or 'no year'}), {const}",
                     series=title if _SERIES.search(row.get("title type", "")) else "",
                 )
             )

@@ -50,7 +50,7 @@ def _add(films: dict[tuple[str, int | None], Viewing], row: Mapping[str, str], k
     seen = instant(row.get("watched date") or row.get("date", ""))
     known = films.get((title, year))
     if known is None:
-        known = Viewing(title, "Letterboxd", year=year, raw=f"{title} ({year or 'no year'})")
+        known = Viewing(title, "Letterboxd", year=year)
     films[title, year] = replace(
         known,
         rating=rating if rating is not None else known.rating,

@@ -52,7 +52,6 @@ def read_short(table: Table, answers: Mapping[str, str], today: date) -> Import:
                 title=row[titles].strip(),
                 source="Netflix",
                 watched_at=midnight(day) if day else None,
-                raw=f"{row[titles]}, {row.get(dates, '')}",
                 maybe_episode=True,
             )
             for row, day in zip(rows, days, strict=True)
@@ -98,7 +97,6 @@ def read_full(table: Table, answers: Mapping[str, str], thumbs: Table | None = N
                 else Evidence.STREAMED
             ),
             watched_at=latest(at for at, _ in parts),
-            raw=f"{title}, {len(parts)} sittings" if len(parts) > 1 else title,
             maybe_episode=True,
         )
         for title, parts in titles.items()

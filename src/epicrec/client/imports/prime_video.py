@@ -43,7 +43,6 @@ def read(table: Table) -> Import:
                 title=show,
                 source="Prime Video",
                 watched_at=instant(row.get(dates, "")),
-                raw=title,
                 series=show if in_series else "",
             )
         )

@@ -15,7 +15,8 @@ from epicrec.client.store import Store
 from epicrec.client.viewing import Evidence, Viewing, Visit
 from epicrec.errors import InputError
 
-_ASKED = (Status.AMBIGUOUS, Status.SUGGESTED)
+ASKED = (Status.AMBIGUOUS, Status.SUGGESTED)
+"""What the person is asked about."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ class Imports:
                     (match.status.value, _text(match.item_id), _candidates(match), match.why,
                      match.confidence, *place)
                     for place, match in found
-                    if match.status in (Status.MATCHED, *_ASKED)
+                    if match.status in (Status.MATCHED, *ASKED)
                 ],
             )  # fmt: skip
             return _enter_matched(db)
@@ -213,7 +214,7 @@ class Imports:
             "UPDATE drafts SET status = ?, why = 'you said so', confidence = 1, item_id = "
             "(SELECT item_id FROM answers a WHERE a.key = drafts.key) WHERE status IN (?, ?) "
             "AND key IN (SELECT key FROM answers WHERE item_id IS NOT NULL)",
-            (Status.MATCHED.value, *(status.value for status in _ASKED)),
+            (Status.MATCHED.value, *(status.value for status in ASKED)),
         )
         db.execute(
             "DELETE FROM drafts WHERE key IN (SELECT key FROM answers WHERE item_id IS NULL)"
@@ -237,7 +238,7 @@ class Imports:
                     (SELECT count(*) FROM drafts d WHERE d.batch = b.id
                         AND (state = 'draft' OR d.status IN (?, ?))) AS waiting
                 FROM batches b WHERE state <> 'undone' ORDER BY id DESC LIMIT 50""",
-                tuple(status.value for status in _ASKED),
+                tuple(status.value for status in ASKED),
             ).fetchall()
         return [
             Batch(row["id"], row["created"], row["about"], row["state"], row["films"],

@@ -59,7 +59,6 @@ def _add(
         year=year,
         imdb_id=str(ids["imdb"]) if ids.get("imdb") else None,
         tmdb_id=str(ids["tmdb"]) if ids.get("tmdb") else None,
-        raw=f"{title} ({year or 'no year'})",
         series=title if series else "",
     )
     rating = stars(entry.get("rating"), out_of=10) if _RATED in entry else None

@@ -19,7 +19,7 @@ import pyarrow.csv as pa_csv
 
 from epicrec.client.imports.archives import is_zip, unpack
 from epicrec.client.matching.titles import ParsedTitle, normalise, read_title
-from epicrec.client.matching.works import column, works_of
+from epicrec.client.matching.works import as_number, column, imdb_number, works_of
 from epicrec.client.viewing import FILM
 from epicrec.data.catalogue import Catalogue
 from epicrec.data.formats import items_file, read_items_table
@@ -220,21 +220,6 @@ def _alternatives(table: pa.Table, readings: list[ParsedTitle]) -> list[str]:
         "|".join(dict.fromkeys(n for n in (*r.alternatives, o) if n and n != r.title))
         for r, o in zip(readings, _values(table, "original_title"), strict=True)
     ]
-
-
-def imdb_number(value: Any) -> str | None:
-    """IMDb's number in IMDb's form: MovieLens writes 114709 for tt0114709."""
-    text = as_number(value)
-    if text is None:
-        return None
-    return f"tt{text:>07}" if text.isdigit() else text
-
-
-def as_number(value: Any) -> str | None:
-    """A site's number for a film as text, None where there is none."""
-    if value is None or value != value or value == "":
-        return None
-    return str(int(value)) if isinstance(value, float) else str(value)
 
 
 def _year(value: Any) -> int | None:

@@ -23,7 +23,8 @@ from epicrec.client.viewing import Evidence, Visit
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """What a page tells: whether it is on a film, its numbers, and the readings of its title."""
+    """What a page or a line of a file tells: whether it is on a film, its numbers, and the readings
+    of its title."""
 
     site: str
     film: bool
@@ -35,6 +36,8 @@ class Clue:
     evidence: Evidence = Evidence.LOOKED_UP
     work: str | None = None
     """The site's own number for the film: its player's page has it, but seldom the title."""
+    series: bool | None = None
+    """Whether it is a series, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from enum import StrEnum
 
 from rapidfuzz import fuzz, process
 
-from epicrec.client.matching.catalogues import as_number, imdb_number
 from epicrec.client.matching.film_sites import Clue, read_page
-from epicrec.client.matching.other_titles import ALTERNATIVES, SHARED_TITLES
 from epicrec.client.matching.titles import (
+    ALTERNATIVES,
     MAX_TITLE,
+    SHARED_TITLES,
     Kind,
     ParsedTitle,
     compact,
@@ -65,20 +65,6 @@ class Match:
     Empty where there is nothing to ask about."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """Numbers and readings, whether from a page or from a file."""
-
-    readings: tuple[ParsedTitle, ...]
-    evidence: Evidence
-    sure: bool
-    where: str
-    imdb_id: str | None = None
-    tmdb_id: str | None = None
-    series: bool | None = None
-    """Whether it is a series, where that is known."""
-
-
 _FUZZY = 92
 _SHARED = frozenset(normalise(title) for title in SHARED_TITLES)
 _SEASON = re.compile(
@@ -111,12 +97,11 @@ class Matcher:
         self._by_title: dict[str, list[int]] = defaultdict(list)
         self._by_compact: dict[str, list[int]] = defaultdict(list)
         self._by_head: dict[str, list[int]] = defaultdict(list)
-        self._imdb = _column(catalogue, "imdb_id")
-        self._tmdb = _column(catalogue, "tmdb_id")
+        self._imdb, self._tmdb = texts(catalogue, "imdb_id"), texts(catalogue, "tmdb_id")
         self._is_series = [kind == SERIES for kind in texts(catalogue, "kind")]
         self._by_imdb = {number: i for i, number in enumerate(self._imdb) if number}
         self._by_tmdb = {number: i for i, number in enumerate(self._tmdb) if number}
-        further = _column(catalogue, "alternatives")
+        further = texts(catalogue, "alternatives")
         for i, (text, listed) in enumerate(
             zip(catalogue.titles, catalogue.years.tolist(), strict=True)
         ):
@@ -137,7 +122,7 @@ class Matcher:
         self._by_shape: dict[tuple[frozenset[str], int], list[str]] = defaultdict(list)
         for title in self._titles:
             self._by_shape[numbers(title), len(title)].append(title)
-        self._decided: dict[_Named, Match] = {}
+        self._decided: dict[Clue, Match] = {}
 
     def match(
         self,
@@ -203,10 +188,7 @@ class Matcher:
             return replace(
                 _NOTHING, why=f"the page on {clue.site} names no film", evidence=clue.evidence
             )
-        named = _Named(
-            clue.readings, clue.evidence, clue.sure, clue.site, clue.imdb_id, clue.tmdb_id
-        )
-        return self._cached(named)
+        return self._cached(clue)
 
     def _match_viewing(self, viewing: Viewing) -> Match:
         said = read_title(viewing.title)
@@ -216,10 +198,12 @@ class Matcher:
         reading = ParsedTitle(said.title, year, said.kind, (*said.alternatives, viewing.title))
         # a list of films and episodes names a series in front of an episode only
         sorted_out = viewing.series or viewing.maybe_episode or viewing.film
-        found = self._cached(_Named(
-            (reading,), viewing.evidence, True, viewing.source, viewing.imdb_id, viewing.tmdb_id,
-            bool(viewing.series) if sorted_out else None,
-        ))  # fmt: skip
+        clue = Clue(
+            viewing.source, film=True, readings=(reading,), evidence=viewing.evidence,
+            imdb_id=viewing.imdb_id, tmdb_id=viewing.tmdb_id,
+            series=bool(viewing.series) if sorted_out else None,
+        )  # fmt: skip
+        found = self._cached(clue)
         missed = found.status in (Status.NOT_IN_CATALOGUE, Status.SUGGESTED)
         if not missed or viewing.series or not viewing.maybe_episode:
             return found
@@ -234,58 +218,58 @@ class Matcher:
         parts = viewing.title[:MAX_TITLE].split(":")
         for end in range(len(parts) - 1, 0, -1):
             head = ParsedTitle(":".join(parts[:end]).strip())
-            named = _Named((head,), viewing.evidence, True, viewing.source, series=True)
-            exact = self._exact(named, head)
-            if exact and not in_season and self._exact(replace(named, series=False), head):
+            clue = Clue(viewing.source, film=True, readings=(head,), series=True)
+            exact = self._exact(clue, head)
+            if exact and not in_season and self._exact(replace(clue, series=False), head):
                 return None
             if exact:
-                blank = replace(_NOTHING, evidence=viewing.evidence, title=head.title)
-                key = f"series {normalise(head.title)}"
+                blank = replace(
+                    _NOTHING, evidence=viewing.evidence, title=head.title,
+                    key=f"series {normalise(head.title)}",
+                )  # fmt: skip
                 if len(exact) == 1:
-                    return self._found(replace(blank, key=key), exact, 0.95, "an episode of it")
-                return self._ask(
-                    replace(blank, key=key), Status.AMBIGUOUS, exact, "several series of this title"
-                )
+                    return self._found(blank, exact, 0.95, "an episode of it")
+                return self._ask(blank, Status.AMBIGUOUS, exact, "several series of this title")
         return None
 
-    def _cached(self, named: _Named) -> Match:
-        if named not in self._decided:
-            self._decided[named] = self._decide(named)
-        return self._decided[named]
+    def _cached(self, clue: Clue) -> Match:
+        if clue not in self._decided:
+            self._decided[clue] = self._decide(clue)
+        return self._decided[clue]
 
-    def _decide(self, named: _Named) -> Match:
+    def _decide(self, clue: Clue) -> Match:
         """Number, whole title, then what only resembles it."""
-        by_number = self._by_imdb.get(named.imdb_id or "", self._by_tmdb.get(named.tmdb_id or ""))
-        first = named.readings[0] if named.readings else ParsedTitle("")
-        what = "series" if named.series else "film"
+        by_number = self._by_imdb.get(clue.imdb_id or "", self._by_tmdb.get(clue.tmdb_id or ""))
+        first = clue.readings[0] if clue.readings else ParsedTitle("")
+        what = "series" if clue.series else "film"
         key = f"{normalise(first.title)}|{first.year or ''}"
         blank = Match(
-            Status.NOT_IN_CATALOGUE, f"no {what} of this title in the catalogue ({named.where})",
-            named.evidence, title=first.title, year=first.year,
-            key=named.imdb_id or (f"series {key}" if named.series else key),
+            Status.NOT_IN_CATALOGUE, f"no {what} of this title in the catalogue ({clue.site})",
+            clue.evidence, title=first.title, year=first.year,
+            key=clue.imdb_id or (f"series {key}" if clue.series else key),
         )  # fmt: skip
         if by_number is not None:
-            return self._found(blank, [by_number], 1.0, f"its number on {named.where}")
-        for reading in named.readings:
-            exact = self._exact(named, reading)
+            return self._found(blank, [by_number], 1.0, f"its number on {clue.site}")
+        for reading in clue.readings:
+            exact = self._exact(clue, reading)
             if exact:
-                shared = not (reading.year or named.series) and normalise(reading.title) in _SHARED
-                if len(exact) == 1 and named.sure and not shared:
+                shared = not (reading.year or clue.series) and normalise(reading.title) in _SHARED
+                if len(exact) == 1 and clue.sure and not shared:
                     confidence = 0.99 if reading.year == self._years[exact[0]] else 0.9
-                    return self._found(blank, exact, confidence, f"its title on {named.where}")
-                if len(exact) > 1 and named.sure:
+                    return self._found(blank, exact, confidence, f"its title on {clue.site}")
+                if len(exact) > 1 and clue.sure:
                     return self._ask(blank, Status.AMBIGUOUS, exact, "several works of this title")
-                why = f"the title on {named.where} may mean something else"
+                why = f"the title on {clue.site} may mean something else"
                 return self._ask(blank, Status.SUGGESTED, exact, why)
-        for reading in named.readings:
-            if not named.sure and reading.year is None:
+        for reading in clue.readings:
+            if not clue.sure and reading.year is None:
                 continue  # too little to go on
-            near = self._near(named, reading)
+            near = self._near(clue, reading)
             if near:
                 return self._ask(blank, Status.SUGGESTED, near, "the title is nearly the same")
         return blank
 
-    def _exact(self, named: _Named, reading: ParsedTitle) -> list[int]:
+    def _exact(self, clue: Clue, reading: ParsedTitle) -> list[int]:
         """Films of exactly this title and of this year, the same year before one next to it."""
         items: dict[int, None] = {}
         for name in reading.names:
@@ -295,9 +279,9 @@ class Matcher:
             items = dict.fromkeys(
                 i for i in written if self._years[i] == reading.year
             )  # "WallE (2008)": the year makes up for the spelling
-        return self._fitting(items, named, reading)
+        return self._fitting(items, clue, reading)
 
-    def _near(self, named: _Named, reading: ParsedTitle) -> list[int]:
+    def _near(self, clue: Clue, reading: ParsedTitle) -> list[int]:
         normal = normalise(reading.title)
         items = dict.fromkeys(self._by_compact.get(compact(normal), ()))
         if reading.year:
@@ -306,7 +290,7 @@ class Matcher:
                 items.update(dict.fromkeys(i for i in same if self._years[i] == reading.year))
         for title in self._resembling(normal):
             items.update(dict.fromkeys(self._by_title[title]))
-        return self._fitting(items, named, reading)
+        return self._fitting(items, clue, reading)
 
     def _resembling(self, normal: str) -> list[str]:
         """Titles with the same numbers that differ in a letter or two."""
@@ -318,14 +302,14 @@ class Matcher:
         ranked = process.extract(normal, close, scorer=fuzz.ratio, score_cutoff=_FUZZY, limit=5)
         return [title for title, _, _ in ranked]
 
-    def _fitting(self, items: Iterable[int], named: _Named, reading: ParsedTitle) -> list[int]:
+    def _fitting(self, items: Iterable[int], clue: Clue, reading: ParsedTitle) -> list[int]:
         """Those whose year and numbers do not contradict."""
         fitting = [
             i
             for i in items
-            if named.series in (None, self._is_series[i])
-            and (not named.imdb_id or self._imdb[i] in (None, named.imdb_id))
-            and (not named.tmdb_id or self._tmdb[i] in (None, named.tmdb_id))
+            if clue.series in (None, self._is_series[i])
+            and (not clue.imdb_id or self._imdb[i] in (None, clue.imdb_id))
+            and (not clue.tmdb_id or self._tmdb[i] in (None, clue.tmdb_id))
             and (not reading.year or not self._years[i] or abs(self._years[i] - reading.year) <= 1)
         ]
         if reading.year:
@@ -346,8 +330,7 @@ class Matcher:
                 continue
             words = normalise(said.title).count(" ") + 1
             if said.year or words >= 3 or (filmlike and words >= 2):
-                named = _Named((said,), Evidence.LOOKED_UP, False, "another site")
-                found = self._cached(named)
+                found = self._cached(Clue("another site", film=True, sure=False, readings=(said,)))
                 if found.candidates:
                     return found
         return _NOTHING
@@ -384,11 +367,3 @@ _NOTHING = Match(Status.NOT_A_FILM, "not a page about a film", Evidence.LOOKED_U
 
 def _another(viewing: Viewing, what: str) -> Match:
     return replace(_NOTHING, why=what, evidence=viewing.evidence, title=viewing.title)
-
-
-def _column(catalogue: Catalogue, name: str) -> list[str | None]:
-    """A column of the catalogue's further ones as text; IMDb's numbers in IMDb's form."""
-    if catalogue.extra is None or name not in catalogue.extra.column_names:
-        return [None] * len(catalogue)
-    as_text = imdb_number if name == "imdb_id" else as_number
-    return [as_text(value) for value in catalogue.extra[name].to_pylist()]

@@ -66,20 +66,33 @@ _TEXTS: WeakKeyDictionary[Catalogue, dict[str, list[str | None]]] = WeakKeyDicti
 
 
 def texts(catalogue: Catalogue, name: str) -> list[str | None]:
-    """A column that a catalogue has beside title, year and categories, as text; None throughout
-    where it has none. Kept, as pages ask for it film by film."""
+    """A column that a catalogue has beside title, year and categories, as text, IMDb's numbers in
+    IMDb's form; None throughout where it has none. Kept, as pages ask for it film by film."""
     known = _TEXTS.setdefault(catalogue, {})
     if name not in known:
-        there = catalogue.extra is not None and name in catalogue.extra.column_names
-        values: list[Any] = (
-            catalogue.extra[name].to_pylist()
-            if there and catalogue.extra is not None
-            else [None] * len(catalogue)
-        )
-        known[name] = [None if value is None else str(value) for value in values]
+        values: list[Any] = [None] * len(catalogue)
+        if catalogue.extra is not None and name in catalogue.extra.column_names:
+            values = catalogue.extra[name].to_pylist()
+        as_text = imdb_number if name == "imdb_id" else as_number
+        known[name] = [as_text(value) for value in values]
     return known[name]
 
 
 def column(catalogue: Catalogue, name: str, at: int) -> str | None:
     """What a catalogue says of an item beside title, year and categories."""
     return texts(catalogue, name)[at]
+
+
+def imdb_number(value: Any) -> str | None:
+    """IMDb's number in IMDb's form: MovieLens writes 114709 for tt0114709."""
+    text = as_number(value)
+    if text is None:
+        return None
+    return f"tt{text:>07}" if text.isdigit() else text
+
+
+def as_number(value: Any) -> str | None:
+    """A site's number for a film as text, None where there is none."""
+    if value is None or value != value or value == "":
+        return None
+    return str(int(value)) if isinstance(value, float) else str(value)

@@ -153,7 +153,5 @@ class Rows:
 
 def positions(catalogue: Catalogue, items: Sequence[str]) -> Integers:
     """Where these are in the catalogue, without those that are not."""
-    if not items:
-        return np.zeros(0, np.int64)
-    at = catalogue.positions(list(items))
-    return np.asarray(at[at >= 0], np.int64)
+    at = catalogue.positions(items)
+    return at[at >= 0]

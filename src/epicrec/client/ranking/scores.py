@@ -107,8 +107,7 @@ def blended_scores(catalogue: Catalogue, items: Sequence[str], listed: Sequence[
     taste = np.log((matrix.T @ watched + _USUAL * usual) / (expected + _USUAL * usual + 1e-12))
     each = np.maximum(np.asarray(matrix.sum(axis=1)).ravel(), 1.0)
     hint = np.zeros(len(catalogue))
-    places = catalogue.positions(list(listed)) if listed else np.zeros(0, np.int64)
-    for place, film in enumerate(places.tolist()):
+    for place, film in enumerate(catalogue.positions(listed).tolist()):
         if film >= 0:
             hint[film] = 1 / np.log2(place + 2)
     scores: Floats = np.log(popularity) + _TASTE * (matrix @ taste) / each + _HINT * hint

@@ -98,7 +98,7 @@ def category_views(
     the most the items sent could tell, with the noise that is on it."""
     matrix = catalogue.matrix
     usual = matrix.T @ _usual(catalogue)
-    at = catalogue.positions(list(items)) if items else np.zeros(0, np.int64)
+    at = catalogue.positions(items)
     truth = np.asarray(matrix[at[at >= 0]].sum(axis=0)).ravel()
     views = []
     for c, name in enumerate(catalogue.categories):

@@ -53,7 +53,6 @@ class StoredRelease:
     release: Release
     payload: bytes
     batch: str
-    epoch: str
     sent_at: str | None
 
     @property
@@ -133,7 +132,7 @@ class Releases:
 
     def outlook(self, catalogue: Catalogue, items: list[str], choice: Choice) -> Outlook:
         parts = self._parts(catalogue, items, choice)
-        known = int((catalogue.positions(items) >= 0).sum()) if items else 0
+        known = int((catalogue.positions(items) >= 0).sum())
         perturbed = len(parts.perturbed)
         sent_clear = self._sent_items()
         return Outlook(
@@ -312,7 +311,7 @@ class Releases:
                 id=row["id"], created=row["created"], state=row["state"],
                 choice=Choice.from_dict(json.loads(row["settings"])),
                 release=Release.from_json(row["record"]), payload=row["payload"],
-                batch=row["batch"], epoch=row["epoch"], sent_at=row["sent_at"],
+                batch=row["batch"], sent_at=row["sent_at"],
             )
             for row in rows
         ]  # fmt: skip

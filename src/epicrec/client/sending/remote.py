@@ -25,8 +25,7 @@ LIST_LENGTH = 1000
 """About three times what is shown is asked for: what was watched is taken out on the device."""
 _MOST_MODEL = 512 * 2**20
 _OCTETS = "application/octet-stream"
-_M = TypeVar("_M", bound=wire.Message)
-_FEEDBACK = TypeAdapter(list[wire.Feedback])
+_M = TypeVar("_M")
 
 
 class RemoteError(EpicrecError):
@@ -78,10 +77,7 @@ class Remote:
     def feedback(self, user_id: str) -> list[wire.Feedback]:
         """Everything the server holds about this client."""
         answer = self._ask("GET", f"/api/user/{quote(user_id, safe='')}/feedback")
-        try:
-            return _FEEDBACK.validate_json(answer.content)
-        except ValidationError as error:
-            raise RemoteError("the server's answer cannot be read; is it the right one?") from error
+        return _read(list[wire.Feedback], answer)
 
     def forget(self, user_id: str) -> None:
         self._ask("DELETE", f"/api/user/{quote(user_id, safe='')}")
@@ -240,7 +236,7 @@ def _is_loopback(host: str) -> bool:
 
 def _read(kind: type[_M], answer: httpx.Response) -> _M:
     try:
-        return kind.model_validate_json(answer.content)
+        return TypeAdapter(kind).validate_json(answer.content)
     except ValidationError as error:
         raise RemoteError("the server's answer cannot be read; is it the right one?") from error
 

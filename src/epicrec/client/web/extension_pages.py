@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from epicrec.client.imports.extension import is_extension
+from epicrec.client.imports.extension import Extension, is_extension
 from epicrec.client.web.promises import said
 from epicrec.client.web.request import Ask, State, to
 from epicrec.client.web.security import FOR_EXTENSIONS
@@ -18,13 +18,14 @@ from epicrec.client.web.security import FOR_EXTENSIONS
 _MOST = 2**20
 
 
-def extension(ask: Ask) -> Response:
-    return _shown(ask, "")
+def extension(ask: Ask, code: str = "") -> Response:
+    known = ask.device.extension
+    return ask.page("extension.html", code=code, pairings=known.pairings(), sites=known.sites())
 
 
 def new_code(ask: Ask) -> Response:
     """The code is on this page alone, and is gone with it."""
-    return _shown(ask, ask.device.extension.new_code(ask.port))
+    return extension(ask, ask.device.extension.new_code(ask.port))
 
 
 def revoke(ask: Ask) -> Response:
@@ -39,11 +40,6 @@ def switch(ask: Ask) -> Response:
         ask.device.extension.switch(site.name, allowed=site.name in wanted)
     ask.say("Saved which sites count.")
     return to("/extension")
-
-
-def _shown(ask: Ask, code: str) -> Response:
-    known = ask.device.extension
-    return ask.page("extension.html", code=code, pairings=known.pairings(), sites=known.sites())
 
 
 def told(state: State, path: str) -> Callable[[Request], Awaitable[Response]]:
@@ -64,22 +60,18 @@ def told(state: State, path: str) -> Callable[[Request], Awaitable[Response]]:
             fields = {name: str(value) for name, value in given.items()}
         except (ValueError, AttributeError):
             return Response(status_code=403)
-        return await run_in_threadpool(answer, state, fields, origin)
+        if state.device is None:  # under a passphrase that was not given yet
+            return Response(status_code=503)
+        content = await run_in_threadpool(answer, state.device.extension, fields, origin)
+        return Response(status_code=403) if content is None else JSONResponse(content)
 
     return answering
 
 
-def _pair(state: State, given: dict[str, str], origin: str) -> Response:
-    if state.device is None:  # under a passphrase that was not given yet
-        return Response(status_code=503)
-    made = state.device.extension.pair(given.get("code", ""), origin, given.get("former", ""))
-    return Response(status_code=403) if made is None else JSONResponse(made)
+def _pair(known: Extension, given: dict[str, str], origin: str) -> dict[str, str] | None:
+    return known.pair(given.get("code", ""), origin, given.get("former", ""))
 
 
-def _messages(state: State, given: dict[str, str], origin: str) -> Response:
-    if state.device is None:
-        return Response(status_code=503)
-    answer = state.device.extension.receive(
-        given.get("pairing", ""), given.get("sealed", ""), origin
-    )
-    return Response(status_code=403) if answer is None else JSONResponse({"sealed": answer})
+def _messages(known: Extension, given: dict[str, str], origin: str) -> dict[str, str] | None:
+    answer = known.receive(given.get("pairing", ""), given.get("sealed", ""), origin)
+    return None if answer is None else {"sealed": answer}

@@ -8,6 +8,7 @@ from hashlib import sha256
 from starlette.responses import Response
 
 from epicrec.client.device import Device
+from epicrec.client.imports.review import ASKED
 from epicrec.client.matching.matcher import Status
 from epicrec.client.viewing import Evidence, Import
 from epicrec.client.web.film_pages import about, check_known
@@ -145,8 +146,6 @@ def sources(ask: Ask) -> Response:
 
 def read_browsers(ask: Ask) -> Response:
     wanted, device = ask.form.get("profile", []), ask.device
-    if not wanted:
-        raise InputError("no browser is ticked; tick one, then read it")
     scan = bool(ask.field("scan"))
     return in_background(
         ask, "browsers", "reading browsers",
@@ -179,12 +178,8 @@ def upload(ask: Ask) -> Response:
 def _to_review(found: Import | int, which: str = "") -> Handler:
     """What is to be asked about a file, or what was found in it."""
     if isinstance(found, Import):
-        return partial(_questions, found=found, which=which)
+        return partial(Ask.page, name="questions.html", found=found, which=which)
     return onward(f"/import/{found}")
-
-
-def _questions(ask: Ask, found: Import, which: str) -> Response:
-    return ask.page("questions.html", found=found, which=which)
 
 
 def review(ask: Ask) -> Response:
@@ -195,7 +190,7 @@ def review(ask: Ask) -> Response:
     lines = device.imports.drafts(number)
     matched = [d for d in lines if d.status == Status.MATCHED]
     fresh, known_ones = ([d for d in matched if d.known is known] for known in (False, True))
-    open_ones = [d for d in lines if d.status in (Status.AMBIGUOUS, Status.SUGGESTED)]
+    open_ones = [d for d in lines if d.status in ASKED]
     asked = list({d.key or d.row: d for d in reversed(open_ones)}.values())[::-1]
     shown = [*fresh[:_AT_ONCE], *known_ones[:_AT_ONCE], *asked[:_AT_ONCE]]
     return ask.page(

@@ -237,6 +237,12 @@ def to(path: str) -> RedirectResponse:
     return RedirectResponse(path, 303)
 
 
+def download(name: str, content: bytes, kind: str) -> Response:
+    """A file for the person to keep."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=kind, headers=headers)
+
+
 PAGES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
     autoescape=True,

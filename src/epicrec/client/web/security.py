@@ -176,9 +176,6 @@ class Guard:
         self.app, self.door, self.entrance, self.extension = app, door, entrance, extension
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
         if scope["type"] != "http":
             return
 

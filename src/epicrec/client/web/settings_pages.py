@@ -31,7 +31,7 @@ from epicrec.client.viewing import Evidence, Viewing
 from epicrec.client.web.film_pages import about
 from epicrec.client.web.jobs import in_background, onward
 from epicrec.client.web.promises import said
-from epicrec.client.web.request import Ask, Handler, to
+from epicrec.client.web.request import Ask, Handler, download, to
 from epicrec.data.catalogue import with_text_ids
 from epicrec.data.embedded import usual_titles
 from epicrec.errors import InputError
@@ -39,11 +39,7 @@ from epicrec.errors import InputError
 # ---- the server ---------------------------------------------------------------------------
 
 
-def server(ask: Ask) -> Response:
-    return _server(ask)
-
-
-def _server(
+def server(
     ask: Ask, url: str = "", shown: tuple[str, str] = ("", ""), problem: str = ""
 ) -> Response:
     plan = ask.device.store.setting("schedule")
@@ -65,7 +61,7 @@ def use_server(ask: Ask) -> Response:
     try:
         account = device.accounts.at(url, pem)
     except InputError as error:
-        return _server(ask, url, problem=str(error))
+        return server(ask, url, problem=str(error))
     before = device.accounts.known(url)
     used = before is not None and bool(before["certificate"] or before["user_id"])
     if used and pem and ask.field("compared") != "yes":
@@ -100,16 +96,14 @@ def _refusal(device: Device, account: Account, used: bool) -> Handler | None:
         except UntrustedError:
             pem, new = shown_certificate(url)
             if not used:
-                return partial(_server, url=url, shown=(pem, new))
+                return partial(server, url=url, shown=(pem, new))
             old = fingerprint(trusted) if trusted else ""
-            return partial(_changed, url=url, old=old, new=new, pem=pem)
+            return partial(
+                Ask.page, name="certificate.html", status=409, url=url, old=old, new=new, pem=pem
+            )
         except RemoteError as error:
-            return partial(_server, url=url, problem=f"{error}. Nothing was changed")
+            return partial(server, url=url, problem=f"{error}. Nothing was changed")
     return None
-
-
-def _changed(ask: Ask, **shown: str) -> Response:
-    return ask.page("certificate.html", 409, **shown)
 
 
 def schedule(ask: Ask) -> Response:
@@ -186,7 +180,7 @@ def export_csv(ask: Ask) -> Response:
         for row in device.history.viewings()
         for film in (about(device, row["item_id"]),)
     )  # fmt: skip
-    return _download("epicrec-history.csv", write_history(viewings).encode(), "text/csv")
+    return download("epicrec-history.csv", write_history(viewings).encode(), "text/csv")
 
 
 def export_all(ask: Ask) -> Response:
@@ -200,14 +194,14 @@ def export_all(ask: Ask) -> Response:
         archive.writestr("viewings.json", json.dumps(device.history.viewings(), indent=1))
         for stored in device.releases.all():
             archive.writestr(f"releases/{stored.id}.json", stored.payload)
-    return _download("epicrec-everything.zip", packed.getvalue(), "application/zip")
+    return download("epicrec-everything.zip", packed.getvalue(), "application/zip")
 
 
 def export_sealed(ask: Ask) -> Response:
     """The same under a passphrase; `--restore` asks for it."""
     vault = Vault.new(Path("export"), _new_passphrase(ask))
     content = vault.sealed(bytes(export_all(ask).body))
-    return _download("epicrec-everything.sealed", content, "application/octet-stream")
+    return download("epicrec-everything.sealed", content, "application/octet-stream")
 
 
 def forget_there(ask: Ask) -> Response:
@@ -332,8 +326,3 @@ def static(ask: Ask) -> Response:
         return Response("there is no such file", 404)
     content = (Path(__file__).parent / "static" / ask.path["name"]).read_bytes()
     return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=300"})
-
-
-def _download(name: str, content: bytes, kind: str) -> Response:
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(content, media_type=kind, headers=headers)

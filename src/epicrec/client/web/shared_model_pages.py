@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
 from functools import partial
 from math import ceil, hypot
 from statistics import NormalDist
@@ -18,7 +17,7 @@ from epicrec.client.ranking.scores import knows_taste
 from epicrec.client.sending.shared_model_reports import KnownRound, Offer, Rounds
 from epicrec.client.web.jobs import in_background
 from epicrec.client.web.promises import said
-from epicrec.client.web.request import Ask, Handler, to
+from epicrec.client.web.request import Ask, Handler, download, to
 from epicrec.collective.contributions import COUNTS, ITEMS, PRODUCTS
 from epicrec.collective.device import Pins
 from epicrec.collective.keys import fingerprint
@@ -42,20 +41,6 @@ STATES = {
 }
 
 
-@dataclass(frozen=True)
-class Number:
-    """One number of a report, between its two halves."""
-
-    about: str
-    number: int
-    leader: int
-    helper: int
-
-
-def overview(ask: Ask) -> Response:
-    return _page(ask)
-
-
 def look(ask: Ask) -> Response:
     """What a training asks for, before anything is agreed to."""
     device, task = ask.device, ask.field("task").strip()
@@ -63,9 +48,9 @@ def look(ask: Ask) -> Response:
 
     def looking() -> Handler:
         try:
-            return partial(_page, offer=device.shared_model.look(task, key))
+            return partial(overview, offer=device.shared_model.look(task, key))
         except EpicrecError as error:
-            return partial(_page, problem=str(error), typed=(task, key))
+            return partial(overview, problem=str(error), typed=(task, key))
 
     return in_background(ask, f"look-{task}-{key}", "asking the leader", looking)
 
@@ -111,15 +96,14 @@ def numbers(ask: Ask) -> Response:
         "the helper's half is sent as this seed": cut.seed.hex(),
         "the sealed report, base64": base64.b64encode(made.report).decode(),
     }
-    name = f'attachment; filename="common-model-round-{given.round}.json"'
-    kind = "application/json"
-    return Response(json.dumps(content), media_type=kind, headers={"Content-Disposition": name})
+    name = f"common-model-round-{given.round}.json"
+    return download(name, json.dumps(content).encode(), "application/json")
 
 
 # ---- what the page shows ------------------------------------------------------------------
 
 
-def _page(
+def overview(
     ask: Ask, offer: Offer | None = None, problem: str = "", typed: tuple[str, str] = (NAME, "")
 ) -> Response:
     device, part = ask.device, ask.device.shared_model.part
@@ -168,17 +152,18 @@ def _costs(device: Device, mu: float | None) -> dict[str, float]:
     return found
 
 
-def _numbers(device: Device, made: KnownRound) -> list[Number]:
-    """The first numbers of a report that are not zero, or the first ones."""
+def _numbers(device: Device, made: KnownRound) -> list[dict[str, Any]]:
+    """The first numbers of a report that are not zero, or the first ones, each with its halves."""
     if made.cut is None:
         return []
     cut = made.cut
     at = np.flatnonzero(cut.numbers)[:_SHOWN]
     at = at if len(at) else np.arange(min(_SHOWN, len(cut.numbers)))
-    leader, helper = cut.leader, cut.helper
+    halves = {"number": cut.numbers, "leader": cut.leader, "helper": cut.helper}
     return [
-        Number(_about(device, made, int(i)), int(cut.numbers[i]), int(leader[i]), int(helper[i]))
-        for i in at
+        {"about": _about(device, made, i)}
+        | {name: int(values[i]) for name, values in halves.items()}
+        for i in at.tolist()
     ]
 
 
