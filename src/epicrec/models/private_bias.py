@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any
 
@@ -19,6 +19,7 @@ from epicrec.seeds import derived
 PUBLIC = "The list of items, what the catalogue tells of them, and the rating scale are public."
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateBias(FactorModel):
     """`r̂_ui = b_i + b_u`: what others think of an item, privately; a user's own level, at home.
 
@@ -39,11 +40,10 @@ class PrivateBias(FactorModel):
     status = "proved"
     units = ("rating",)
 
-    def __init__(self, *, epsilon: float = 1.0, seed: int | None = None) -> None:
-        self.epsilon = epsilon
-        self.seed = seed
+    epsilon: float = 1.0
+    seed: int | None = None
 
-    totals_: Integers
+    totals_: Integers = field(init=False)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -37,6 +37,7 @@ RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 STRENGTHS = (0.7, 1.0)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVD(FactorModel):
     """Item factors from the eigenvectors of the items' covariance, without privacy.
 
@@ -51,9 +52,8 @@ class SVD(FactorModel):
     ['c']
     """
 
-    def __init__(self, *, factors: int | None = None, feedback: Feedback = "explicit") -> None:
-        self.factors = factors
-        self.feedback: Feedback = feedback
+    factors: int | None = None
+    feedback: Feedback = "explicit"
 
     def _fit(self, ratings: Ratings) -> None:
         self._fit_with(ratings, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
@@ -62,6 +63,7 @@ class AtHomeAsPublished(AtHome):
         return level, residuals - level[histories.users]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PublishedCovarianceSVD(ReleasedFactors):
     """Item factors from the paper's eight noisy measurements, with its constants, its θ and ε.
 
@@ -75,26 +77,14 @@ class PublishedCovarianceSVD(ReleasedFactors):
     status = "proved"
     units = ("rating", "user")
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float = 1e-6,
-        unit: Unit = "rating",
-        noise: NoiseKind = "gaussian",
-        feedback: Feedback = "explicit",
-        theta: float | None = None,
-        cleaned: bool = True,
-        seed: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit: Unit = unit
-        self.noise: NoiseKind = noise
-        self.feedback: Feedback = feedback
-        self.theta = theta
-        self.cleaned = cleaned
-        self.seed = seed
+    epsilon: float | None = None
+    delta: float = 1e-6
+    unit: Unit = "rating"
+    noise: NoiseKind = "gaussian"
+    feedback: Feedback = "explicit"
+    theta: float | None = None
+    cleaned: bool = True
+    seed: int | None = None
 
     @property
     def promises(self) -> bool:
@@ -219,6 +209,7 @@ class PublishedCovarianceSVD(ReleasedFactors):
         return promise.seeded(self.seed)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PublishedCovarianceKNN(ByNeighbours, PublishedCovarianceSVD):
     """Neighbours by the same measurements (section 5.1, after Bell & Koren 2007).
 
@@ -227,31 +218,7 @@ class PublishedCovarianceKNN(ByNeighbours, PublishedCovarianceSVD):
     """
 
     usual_k = 20
-
-    def __init__(
-        self,
-        *,
-        k: int | None = None,
-        epsilon: float | None = None,
-        delta: float = 1e-6,
-        unit: Unit = "rating",
-        noise: NoiseKind = "gaussian",
-        feedback: Feedback = "explicit",
-        theta: float | None = None,
-        cleaned: bool = True,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            unit=unit,
-            noise=noise,
-            feedback=feedback,
-            theta=theta,
-            cleaned=cleaned,
-            seed=seed,
-        )
-        self.k = k
+    k: int | None = None
 
     def _check(self) -> None:
         super()._check()

@@ -128,6 +128,7 @@ class ItemNormals:
         return matrices[:n_items], right, alike
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPALS(ReleasedFactors):
     """Alternating least squares with noise, whole users hidden (Chien et al. 2021), as a peer.
 
@@ -143,22 +144,12 @@ class DPALS(ReleasedFactors):
     status = "proved"
     units = ("user",)
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        feedback: Feedback = "explicit",
-        factors: int = 8,
-        rounds: int = 3,
-        seed: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.feedback: Feedback = feedback
-        self.factors = factors
-        self.rounds = rounds
-        self.seed = seed
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    feedback: Feedback = "explicit"
+    factors: int = 8
+    rounds: int = 3
+    seed: int | None = None
 
     def _fit(self, ratings: Ratings) -> None:
         self._fit_with(ratings, None)
