@@ -55,15 +55,12 @@ class PrivateBias(FactorModel):
     def by_sums(self) -> bool:
         return True
 
-    def _fit(self, ratings: Ratings) -> None:
-        self._fit_with(ratings, None)
-
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         assert ratings.scale is not None
         self.totals_ = released_totals(ratings, self.epsilon, self.seed, self.engine, self.once)
         self.released_ = {ForAndAgainst.what: 1.0}
         features = item_features(catalogue, ratings.item_ids)
-        vars(self).update(learned_from(self.totals_, features, ratings.scale, self.epsilon))
+        self._hold(learned_from(self.totals_, features, ratings.scale, self.epsilon))
 
 
 def released_totals(

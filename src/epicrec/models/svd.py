@@ -55,15 +55,12 @@ class SVD(FactorModel):
     factors: int | None = None
     feedback: Feedback = "explicit"
 
-    def _fit(self, ratings: Ratings) -> None:
-        self._fit_with(ratings, None)
-
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         k = most_factors(self.factors, self.feedback)
         if self.feedback == "implicit":
-            vars(self).update(fit_histories(ratings, k))
+            self._hold(fit_histories(ratings, k))
         else:
-            vars(self).update(fit_ratings(ratings, k, item_features(catalogue, ratings.item_ids)))
+            self._hold(fit_ratings(ratings, k, item_features(catalogue, ratings.item_ids)))
 
 
 def most_factors(factors: int | None, feedback: Feedback) -> int:

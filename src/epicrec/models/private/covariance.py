@@ -59,9 +59,6 @@ class CovarianceSVD(ReleasedFactors):
     def by_sums(self) -> bool:
         return self.epsilon is not None
 
-    def _fit(self, ratings: Ratings) -> None:
-        self._fit_with(ratings, None)
-
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         self._check()
         k = most_factors(self.factors, self.feedback)
@@ -83,9 +80,7 @@ class CovarianceSVD(ReleasedFactors):
                 state = release_ratings(ratings, features, budget, k, self.engine)
             promise = budget.guarantee()
             state["released_"] = budget.spent
-        for name in ("doubt_", "variance_", "usual_"):
-            vars(self).pop(name, None)  # of an earlier fit
-        vars(self).update(state)
+        self._hold(state)
         self.guarantee_ = promise.to_dict()
 
     def _check(self) -> None:
