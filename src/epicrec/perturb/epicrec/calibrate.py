@@ -95,11 +95,6 @@ def category_scales(rows: Rows, shares: Floats, epsilon: float) -> Floats:
     return checked_scales(rows, 1 / (epsilon * shares), epsilon)
 
 
-def exact_cost(row: Rows, scales: Floats) -> Fraction:
-    """Σ_j c_j / z_j of one item: what it costs to hide it, exactly."""
-    return sum((1 / Fraction(float(scales[j])) for j in np.flatnonzero(row)), Fraction(0))
-
-
 def holds_exactly(rows: Rows, scales: Floats, epsilon: float) -> bool:
     """Whether max_i Σ_j c_ij / z_j ≤ ε in rational arithmetic."""
     inverse = [1 / Fraction(float(z)) for z in scales]
