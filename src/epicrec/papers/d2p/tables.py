@@ -15,9 +15,10 @@ from epicrec.models import make_model
 from epicrec.models.bias import Popularity
 from epicrec.models.d2p.alterego_model import aligned, alterego_matrix
 from epicrec.papers.d2p.models import PublishedD2PUsers
-from epicrec.papers.d2p.protocol import SIZES, Trial, mean_of, measure, trial
+from epicrec.papers.d2p.protocol import SIZES, Trial, measure, trial
 from epicrec.papers.d2p.rating_groups import average_cosine_distance, cosine_groups, liked
 from epicrec.papers.mcsherry_mironov.models import PublishedCovarianceSVD
+from epicrec.papers.parts import mean_of
 from epicrec.perturb.d2p.channel import Channel
 from epicrec.perturb.d2p.groups import hiding_lambda, no_features, public_groups
 from epicrec.perturb.d2p.tuning import make_channel
