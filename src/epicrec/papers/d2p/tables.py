@@ -51,6 +51,14 @@ many, and with likes for profiles, lists of 20 come near it."""
 BUDGETS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 
+def _mean(
+    data: Trial, draws: int, method: str, *, server: bool = False, **options: Any
+) -> dict[str, float]:
+    """The mean quality of a method over so many draws."""
+    models = (make_model(method, seed=seed, **options) for seed in range(draws))
+    return mean_of(measure(model, data, server=server) for model in models)
+
+
 def sweep_table(trials: list[Trial], *, quick: bool, draws: int) -> list[dict[str, Any]]:
     """Figures 7 to 12 and 17: quality over p*, p and λ, as published, for d2p and (ML) i-d2p."""
     p_stars, ps, lambdas = (
@@ -67,10 +75,7 @@ def sweep_table(trials: list[Trial], *, quick: bool, draws: int) -> list[dict[st
             for done, setting in enumerate(settings):
                 report(f"{data.name}, {method}", done, len(settings))
                 options = {name: value for name, value in setting.items() if name != "swept"}
-                models = [
-                    make_model(method, as_published=True, seed=s, **options) for s in range(draws)
-                ]
-                found = mean_of(measure(model, data) for model in models)
+                found = _mean(data, draws, method, as_published=True, **options)
                 rows.append({"data": data.name, "method": method, **setting, **found})
     return rows
 
@@ -191,8 +196,7 @@ def coverage_table(data: Trial, *, draws: int) -> list[dict[str, Any]]:
         ("d2p, λ = 6.5", {"p": 0.7, "p_star": 0.03, "lam": 6.5}),
     ]
     for name, options in settings:
-        models = [PublishedD2PUsers(seed=s, **options) for s in range(draws)]
-        found = mean_of(measure(model, data) for model in models)
+        found = _mean(data, draws, "d2p", as_published=True, **options)
         rows.append({"method": name} | {f"coverage@{n}": found[f"coverage@{n}"] for n in SIZES})
     return rows
 
@@ -251,6 +255,7 @@ def budget_table(data: Trial, budgets: Sequence[float], *, draws: int) -> list[d
     popular = measure(Popularity(), data)
     rows = [_budget_row("popularity, not private", None, popular)]
     for epsilon in budgets:
+        public: dict[str, Any] = {"epsilon": epsilon, "catalogue": data.catalogue}
         for method in METHODS:
             for how, options in (
                 ("corrected", {}),
@@ -261,17 +266,9 @@ def budget_table(data: Trial, budgets: Sequence[float], *, draws: int) -> list[d
                     {"correct": False} | _paper_options(data, epsilon),
                 ),
             ):
-                models = [
-                    make_model(method, epsilon=epsilon, catalogue=data.catalogue, seed=s, **options)
-                    for s in range(draws)
-                ]
-                found = mean_of(measure(model, data) for model in models)
+                found = _mean(data, draws, method, **public, **options)
                 rows.append(_budget_row(f"{method}, {how}", epsilon, found))
-            models = [
-                make_model(method, epsilon=epsilon, catalogue=data.catalogue, seed=s)
-                for s in range(draws)
-            ]
-            found = mean_of(measure(model, data, server=True) for model in models)
+            found = _mean(data, draws, method, server=True, **public)
             rows.append(_budget_row(f"{method}, corrected, ranked by the server", epsilon, found))
             report("budgets", len(rows), 1 + 5 * len(METHODS) * len(budgets))
     return rows

@@ -199,21 +199,12 @@ class PublishedCovarianceSVD(ReleasedFactors):
         if theta is None:
             return Guarantee.none(unit=self.unit)
         losses = [m.proved / m.stated * theta * s for m, s in zip(planned, SHARES, strict=True)]
+        about: Any = {"unit": self.unit, "relation": "add or remove one", "assumes": ASSUMES}
         if norm == 1:
-            promise = Guarantee(
-                epsilon=sum(losses) * (1 + 1e-12),
-                unit=self.unit,
-                relation="add or remove one",
-                assumes=ASSUMES,
-            )
+            promise = Guarantee(epsilon=sum(losses) * (1 + 1e-12), **about)
         else:
-            promise = gaussian_guarantee(
-                sqrt(sum(loss**2 for loss in losses)) * (1 + 1e-12),
-                self.delta,
-                unit=self.unit,
-                relation="add or remove one",
-                assumes=ASSUMES,
-            )
+            mu = sqrt(sum(loss**2 for loss in losses)) * (1 + 1e-12)
+            promise = gaussian_guarantee(mu, self.delta, **about)
         return promise.seeded(self.seed)
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from epicrec.arrays import Floats
 from epicrec.errors import InputError
+from epicrec.perturb.epicrec.sanitise import dense
 
 Rows = npt.NDArray[np.uint8]
 
@@ -66,10 +67,7 @@ def _centre(a: Floats, transposed: Floats, w: Floats, weight: float) -> Floats:
     for _ in range(60):
         slack = 1 - a @ w
         gradient = transposed @ (1 / slack) - weight / w**2
-        curvature = (transposed * (1 / slack**2)) @ a
-        curvature = np.asarray(
-            curvature if isinstance(curvature, np.ndarray) else curvature.todense()
-        )
+        curvature = dense((transposed * (1 / slack**2)) @ a)
         curvature[np.diag_indices(len(w))] += 2 * weight / w**3
         step = np.linalg.solve(curvature, -gradient)
         decrement = -gradient @ step
