@@ -33,8 +33,8 @@ from _measuring import Parts, seconds, show
 
 from epicrec import machine
 from epicrec.data import Catalogue, available, load_dataset
-from epicrec.papers.d2p.overhead import overhead
 from epicrec.papers.d2p.protocol import jester
+from epicrec.papers.d2p.tables import overhead
 from epicrec.perturb import MEpicRec, Prior, SEpicRec
 from epicrec.privacy import add_integer_gaussian, discrete_laplace, integer_gaussian
 

@@ -45,7 +45,7 @@ def test_the_library_needs_no_extra() -> None:
         [sys.executable, "-c", BASE_ONLY, *ONLY_IN_EXTRAS], capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
-    assert "epicrec.papers.d2p.figures" in run.stdout
+    assert "epicrec.papers.d2p.experiments" in run.stdout
     assert '"metrics"' in run.stdout
 
 

@@ -24,10 +24,9 @@ from epicrec.extras import needs
 from epicrec.models.svd import SVD
 from epicrec.parameters import given, taken
 from epicrec.perturb import LEVELS, MEpicRec, Prior
-from epicrec.perturb.contract import Perturber, Release
+from epicrec.perturb.contract import Perturber, Release, make_perturber, perturber_class
 from epicrec.perturb.epicrec.prior import default_prior
 from epicrec.perturb.levels import PERTURBED, Levels
-from epicrec.perturb.registry import make_perturber, perturber_class
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
 from epicrec.seeds import derived

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -9,10 +10,11 @@ import numpy as np
 from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Ratings
 from epicrec.errors import InputError
-from epicrec.models.base import Feedback, Recommender
+from epicrec.models.base import Recommender
 from epicrec.privacy import Guarantee
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Bias(Recommender):
     """Damped global, item and user means.
 
@@ -21,11 +23,10 @@ class Bias(Recommender):
     the history in the call.
     """
 
-    def __init__(self, *, damping: float = 5.0) -> None:
-        self.damping = damping
+    damping: float = 5.0
 
-    mean_: float
-    item_bias_: AnyFloats
+    mean_: float = field(init=False)
+    item_bias_: AnyFloats = field(init=False)
 
     def _fit(self, ratings: Ratings) -> None:
         if self.damping < 0:
@@ -42,6 +43,7 @@ class Bias(Recommender):
         return user_means(histories, self.mean_ + self.item_bias_, self.damping)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Popularity(Recommender):
     """Items by how many people have them: `score_i = n_i`, the same for everyone.
 
@@ -50,25 +52,17 @@ class Popularity(Recommender):
     the user level each of a user's c items counts as 1/√c, so that a user counts as one in all.
     """
 
-    feedback: Feedback = "implicit"
+    feedback = "implicit"
     status = "proved"
     units = ("rating", "user")
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float = 1e-6,
-        unit: Literal["rating", "user"] = "rating",
-        seed: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.seed = seed
+    epsilon: float | None = None
+    delta: float = 1e-6
+    unit: Literal["rating", "user"] = "rating"
+    seed: int | None = None
 
-    counts_: AnyFloats
-    guarantee_: dict[str, Any] | None = None
+    counts_: AnyFloats = field(init=False)
+    guarantee_: dict[str, Any] | None = field(default=None, init=False)
 
     @property
     def guarantee(self) -> Guarantee:

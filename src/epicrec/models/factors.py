@@ -83,6 +83,15 @@ class FactorModel(Recommender):
     variance_: AnyFloats | None = None
     usual_: float = 0.0
 
+    def _fit(self, ratings: Ratings) -> None:
+        self._fit_with(ratings, None)
+
+    def _hold(self, state: dict[str, Any]) -> None:
+        """Take this state in place of that of an earlier fit."""
+        for name in ("doubt_", "variance_", "usual_"):
+            vars(self).pop(name, None)
+        vars(self).update(state)
+
     @property
     def at_home(self) -> AtHome:
         return AtHome(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any
 
@@ -19,6 +19,7 @@ from epicrec.seeds import derived
 PUBLIC = "The list of items, what the catalogue tells of them, and the rating scale are public."
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateBias(FactorModel):
     """`r̂_ui = b_i + b_u`: what others think of an item, privately; a user's own level, at home.
 
@@ -39,11 +40,10 @@ class PrivateBias(FactorModel):
     status = "proved"
     units = ("rating",)
 
-    def __init__(self, *, epsilon: float = 1.0, seed: int | None = None) -> None:
-        self.epsilon = epsilon
-        self.seed = seed
+    epsilon: float = 1.0
+    seed: int | None = None
 
-    totals_: Integers
+    totals_: Integers = field(init=False)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -55,15 +55,12 @@ class PrivateBias(FactorModel):
     def by_sums(self) -> bool:
         return True
 
-    def _fit(self, ratings: Ratings) -> None:
-        self._fit_with(ratings, None)
-
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         assert ratings.scale is not None
         self.totals_ = released_totals(ratings, self.epsilon, self.seed, self.engine, self.once)
         self.released_ = {ForAndAgainst.what: 1.0}
         features = item_features(catalogue, ratings.item_ids)
-        vars(self).update(learned_from(self.totals_, features, ratings.scale, self.epsilon))
+        self._hold(learned_from(self.totals_, features, ratings.scale, self.epsilon))
 
 
 def released_totals(

@@ -37,6 +37,7 @@ RANKS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 STRENGTHS = (0.7, 1.0)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVD(FactorModel):
     """Item factors from the eigenvectors of the items' covariance, without privacy.
 
@@ -51,19 +52,15 @@ class SVD(FactorModel):
     ['c']
     """
 
-    def __init__(self, *, factors: int | None = None, feedback: Feedback = "explicit") -> None:
-        self.factors = factors
-        self.feedback: Feedback = feedback
-
-    def _fit(self, ratings: Ratings) -> None:
-        self._fit_with(ratings, None)
+    factors: int | None = None
+    feedback: Feedback = "explicit"
 
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         k = most_factors(self.factors, self.feedback)
         if self.feedback == "implicit":
-            vars(self).update(fit_histories(ratings, k))
+            self._hold(fit_histories(ratings, k))
         else:
-            vars(self).update(fit_ratings(ratings, k, item_features(catalogue, ratings.item_ids)))
+            self._hold(fit_ratings(ratings, k, item_features(catalogue, ratings.item_ids)))
 
 
 def most_factors(factors: int | None, feedback: Feedback) -> int:

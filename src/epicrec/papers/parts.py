@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from epicrec._version import __version__
 from epicrec.data import EMBEDDED, Dataset, Ratings, available, load_dataset
@@ -42,6 +44,14 @@ class Setting:
         found = made_once(rows / f"{slug(name)}.json", self.key, make)
         return {name: value for name, value in found.items() if name != "key"}
 
+    def rows(self, what: str, makers: Mapping[str, Callable[[], dict[str, Any]]]) -> Rows:
+        """Rows that take long, each by its name made `once`; `what` they are is reported."""
+        rows: Rows = []
+        for name, make in makers.items():
+            report(what, len(rows), len(makers))
+            rows.append(self.once(name, make))
+        return rows
+
 
 @dataclass(frozen=True)
 class Found:
@@ -71,6 +81,12 @@ class Paper:
     title: str
     parts: tuple[Part, ...]
     not_here: Mapping[str, str] = field(default_factory=dict)
+
+
+def mean_of(results: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each measure over several results."""
+    rows = list(results)
+    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
 def crowd(people: int) -> Dataset:

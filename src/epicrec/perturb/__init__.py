@@ -1,14 +1,20 @@
 """What leaves the device: EpicRec's mechanisms and the other perturbers."""
 
 from epicrec.perturb.batches import Batch, batch_of, release_through
-from epicrec.perturb.contract import Odds, Perturber, Release, odds_of
+from epicrec.perturb.contract import (
+    Odds,
+    Perturber,
+    Release,
+    make_perturber,
+    odds_of,
+    perturber_class,
+)
 from epicrec.perturb.d2p.mechanism import D2P
 from epicrec.perturb.dpi.hiding import HidingDPI
 from epicrec.perturb.dpi.mechanism import DPI
 from epicrec.perturb.epicrec.mechanism import MEpicRec, SEpicRec
 from epicrec.perturb.epicrec.prior import Prior
 from epicrec.perturb.levels import LEVELS, parse_level, parse_levels
-from epicrec.perturb.registry import make_perturber, perturber_class
 
 __all__ = [
     "D2P",

@@ -1,6 +1,7 @@
 """The contract of all that leaves a device: a `Perturber` makes a `Release`, one form for all.
 
 `Sent` is what a server holds of many releases, and `Told` what they say of the histories.
+`make_perturber` makes a perturber by the name of its method.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from epicrec import registry
-from epicrec.data import Catalogue
+from epicrec.data import Catalogue, Scale
 from epicrec.errors import InputError
+from epicrec.parameters import check, check_complete, given, taken
 from epicrec.perturb.levels import PERTURBED, Level, Levels, parse_level
 from epicrec.privacy import Guarantee
 from epicrec.privacy.guarantee import Status, Unit
@@ -262,11 +264,63 @@ class Perturber(ABC):
         return Told()
 
 
+# ---- by name ----------------------------------------------------------------------------------
+
+_HOW = {
+    "catalogue": "give a catalogue, the public list of items",
+    "item_ids": "give a catalogue, the public list of items",
+    "scale": "give the public scale of the ratings, such as 1:5:1",
+    "epsilon": "give an epsilon, such as 1.0",
+}
+
+
+def perturber_class(method: str, *, as_published: bool = False) -> type[Perturber]:
+    """The class behind a method name, ours or another package's, or the paper's own version."""
+    found: type[Perturber] = registry.load_class(
+        registry.PERTURBERS, method, Perturber, as_published=as_published
+    )
+    return found
+
+
+def make_perturber(
+    method: str,
+    *,
+    catalogue: Catalogue | None = None,
+    scale: Scale | None = None,
+    seed: int | None = None,
+    as_published: bool | None = None,
+    **settings: Any,
+) -> Perturber:
+    """The perturber behind a method's name with these settings; as published, the paper's own.
+
+    What is public (`catalogue`, its `item_ids`, `scale`) and `seed` are offered to all, for those
+    that take them; any other setting that the perturber does not have is an error.
+    """
+    check(method, make_perturber, given(as_published=as_published))
+    cls = perturber_class(method, as_published=bool(as_published))
+    item_ids = None if catalogue is None else catalogue.item_ids
+    offered = given(catalogue=catalogue, item_ids=item_ids, scale=scale, seed=seed)
+    has = taken(cls)
+    settings = {name: value for name, value in offered.items() if name in has} | settings
+    check(method, cls, settings)
+    check_complete(method, cls, settings, _HOW)
+    return cls(**settings)
+
+
+# ---- what mechanisms share --------------------------------------------------------------------
+
+
 def refuse_levels(name: str, levels: Levels) -> None:
     """For mechanisms that treat everything alike."""
     each = [levels] if isinstance(levels, str) else levels.values()
     if any(parse_level(level) != PERTURBED for level in each):
         raise InputError(f"{name} treats everything alike; its only level is {PERTURBED!r}")
+
+
+def check_catalogue(catalogue: Any) -> None:
+    """Refuse what is no catalogue."""
+    if not isinstance(catalogue, Catalogue):
+        raise InputError(f"catalogue must be a Catalogue, not a {type(catalogue).__name__}")
 
 
 def ledger_entries(release: Release) -> list[tuple[str, Guarantee]]:

@@ -9,7 +9,7 @@ from epicrec.data import Catalogue, Dataset, Ratings, load_dataset
 from epicrec.errors import InputError
 from epicrec.models.bias import Popularity
 from epicrec.papers import reproduce
-from epicrec.papers.d2p.figures import plot_budgets, plot_density, plot_sweeps
+from epicrec.papers.d2p.experiments import plot_budgets, plot_density, plot_sweeps
 from epicrec.papers.d2p.models import PublishedD2PUsers
 from epicrec.papers.d2p.protocol import jester, measure, trial
 from epicrec.papers.d2p.tables import (

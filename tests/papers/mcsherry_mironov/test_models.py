@@ -15,7 +15,7 @@ import pytest
 from epicrec.data import Ratings, Scale
 from epicrec.errors import InputError
 from epicrec.models import load, make_model
-from epicrec.papers.mcsherry_mironov import cleaning
+from epicrec.papers.mcsherry_mironov import models
 from epicrec.papers.mcsherry_mironov.measurements import theta_of
 from epicrec.papers.mcsherry_mironov.models import (
     RIDGE,
@@ -71,7 +71,7 @@ def twin(stars: Floats, *, knn: bool, clean: bool = True, instead: str = "") -> 
     clamped = np.clip(residuals, -1, 1)
     each = np.floor(2**16 / np.sqrt(user_counts)) / 2**16  # as they are, for the sake of ties
     cov, weights = (np.einsum("u,ui,uj->ij", each, x, x) for x in (clamped, seen.astype(float)))
-    constants = (cleaning.SHRINK_DIAGONAL, cleaning.SHRINK_PAIRS)
+    constants = (models.SHRINK_DIAGONAL, models.SHRINK_PAIRS)
     factors = shrunk(cov, weights, item_counts, constants if clean else None, instead)
     out = np.empty(stars.shape)
     for user in range(USERS):
@@ -127,8 +127,8 @@ def test_it_predicts_what_the_papers_equations_say(
 def test_it_does_not_depart_from_them_where_we_once_did(
     ratings: Ratings, stars: Floats, instead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cleaning, "SHRINK_DIAGONAL", 0.1)
-    monkeypatch.setattr(cleaning, "SHRINK_PAIRS", 3.0)
+    monkeypatch.setattr(models, "SHRINK_DIAGONAL", 0.1)
+    monkeypatch.setattr(models, "SHRINK_PAIRS", 3.0)
     found = predictions(ratings, knn=True)
     assert np.abs(found - twin(stars, knn=True)).max() < ROUNDING
     assert np.abs(found - twin(stars, knn=True, instead=instead)).max() > 2 * ROUNDING

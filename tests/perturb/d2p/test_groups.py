@@ -11,7 +11,6 @@ from epicrec.errors import InputError
 from epicrec.perturb.d2p.groups import (
     Groups,
     PublicSimilarity,
-    average_lambda,
     hiding_lambda,
     public_groups,
 )
@@ -90,7 +89,6 @@ def test_lambda_hides_a_category() -> None:
     assert hiding_lambda(films, "A", np.array([0, 2])) == pytest.approx(far, abs=1e-2)
     assert hiding_lambda(films, "A", np.array([1, 2])) == pytest.approx(near, abs=1e-2)
     assert hiding_lambda(films, "A", np.array([2])) == 0
-    assert average_lambda(films, np.array([0, 2])) == pytest.approx(far, abs=1e-2)
     with pytest.raises(InputError, match="no category"):
         hiding_lambda(films, "C")
 

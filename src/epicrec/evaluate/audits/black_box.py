@@ -14,8 +14,7 @@ from epicrec.errors import InputError
 from epicrec.evaluate.audits.game import Game
 from epicrec.models import Recommender, make_model, model_class
 from epicrec.parameters import taken
-from epicrec.perturb.contract import Perturber
-from epicrec.perturb.registry import make_perturber, perturber_class
+from epicrec.perturb.contract import Perturber, make_perturber, perturber_class
 from epicrec.privacy import Guarantee
 
 Rows = list[tuple[int, float]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numba
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,7 @@ from epicrec.progress import report
 _ITEMS_AT_ONCE = 512
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ItemKNN(Recommender):
     """Cosine similarity between items; each item keeps its `kept` nearest.
 
@@ -28,27 +31,17 @@ class ItemKNN(Recommender):
     whose `kept` nearest hold i.
     """
 
-    def __init__(
-        self,
-        *,
-        feedback: Feedback = "explicit",
-        k: int = 30,
-        kept: int | None = None,
-        shrinkage: float = 50.0,
-        ridge: float = 0.1,
-        damping: float = 5.0,
-    ) -> None:
-        self.feedback = feedback
-        self.k = k
-        self.kept = kept
-        self.shrinkage = shrinkage
-        self.ridge = ridge
-        self.damping = damping
+    feedback: Feedback = "explicit"
+    k: int = 30
+    kept: int | None = None
+    shrinkage: float = 50.0
+    ridge: float = 0.1
+    damping: float = 5.0
 
-    mean_: float
-    item_bias_: AnyFloats
-    neighbours_: npt.NDArray[np.int32]
-    similarities_: npt.NDArray[np.float32]
+    mean_: float = field(init=False)
+    item_bias_: AnyFloats = field(init=False)
+    neighbours_: npt.NDArray[np.int32] = field(init=False)
+    similarities_: npt.NDArray[np.float32] = field(init=False)
 
     def _fit(self, ratings: Ratings) -> None:
         if self.k <= 0 or (self.kept is not None and self.kept <= 0):
@@ -63,35 +56,25 @@ class ItemKNN(Recommender):
         )
 
     def _scores(self, histories: Ratings) -> AnyFloats:
-        residuals = self._residuals(histories)
         out = np.zeros((histories.n_users, histories.n_items), np.float32)
-        arguments = (
-            histories.indptr,
-            histories.items,
-            residuals,
-            self.neighbours_,
-            self.similarities_,
-        )
         if self.feedback == "implicit":
-            _sum_similar(*arguments, out)
+            _sum_similar(*self._similar(histories), out)
             return out
-        _average_similar(*arguments, self.k, self.ridge, out)
+        _average_similar(*self._similar(histories), self.k, self.ridge, out)
         return out + self._baseline(histories)[:, None] + self.item_bias_
 
     def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
         if self.feedback == "implicit":
             return super()._predict(histories, rows, items)
         out = np.zeros(len(rows), np.float32)
-        residuals = self._residuals(histories)
-        arguments = (
-            histories.indptr,
-            histories.items,
-            residuals,
-            self.neighbours_,
-            self.similarities_,
-        )
-        _average_similar_pairs(*arguments, self.k, self.ridge, rows, items, out)
+        given = self._similar(histories)
+        _average_similar_pairs(*given, self.k, self.ridge, rows, items, out)
         return self._baseline(histories)[rows] + self.item_bias_[items] + out
+
+    def _similar(self, histories: Ratings) -> tuple[Array, ...]:
+        """What the kernels read: histories with their residuals, and what is similar to what."""
+        own = histories.indptr, histories.items, self._residuals(histories)
+        return *own, self.neighbours_, self.similarities_
 
     def _baseline(self, histories: Ratings) -> AnyFloats:
         return self.mean_ + user_means(histories, self.mean_ + self.item_bias_, self.damping)

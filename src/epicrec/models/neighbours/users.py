@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
@@ -100,6 +101,7 @@ class Cos(_UserBased):
         return histories.values
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class UserKNN(_UserBased):
     """The k nearest users by the cosine of their centred ratings.
 
@@ -107,20 +109,11 @@ class UserKNN(_UserBased):
     who have seen i.
     """
 
-    def __init__(
-        self,
-        *,
-        feedback: Feedback = "explicit",
-        k: int = 80,
-        shrinkage: float = 10.0,
-        ridge: float = 0.2,
-        damping: float = 5.0,
-    ) -> None:
-        self.feedback = feedback
-        self.k = k
-        self.shrinkage = shrinkage
-        self.ridge = ridge
-        self.damping = damping
+    feedback: Feedback = "explicit"
+    k: int = 80
+    shrinkage: float = 10.0
+    ridge: float = 0.2
+    damping: float = 5.0
 
     def _fit(self, ratings: Ratings) -> None:
         if self.k <= 0:

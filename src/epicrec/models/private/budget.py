@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isfinite, sqrt
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from epicrec.arrays import Integers
 from epicrec.data import Ratings
@@ -135,7 +135,7 @@ class Budget:
             scale = laplace_scale(statistic.sensitivity, self.epsilon * share * (1 - 2**-50))
             noisy = self.once(lambda: add_discrete_laplace(total, scale, seed=seed))
             return noisy, sqrt(2) * float(scale)
-        mu = gaussian_mu(self.epsilon, self.delta) * sqrt(share) * (1 - 2**-50)
+        mu = self.mu * sqrt(share) * (1 - 2**-50)
         sigma = gaussian_sigma(statistic.sensitivity, mu)
         return self.once(lambda: add_integer_gaussian(total, sigma, seed=seed)), sigma
 
@@ -144,20 +144,8 @@ class Budget:
         return basis()
 
     def guarantee(self) -> Guarantee:
+        about: Any = {"unit": self.unit, "relation": "add or remove one", "assumes": ASSUMES}
         if self.parts or self.noise == "laplace":
-            promise = Guarantee(
-                epsilon=self.epsilon,
-                delta=self.delta if self.noise == "gaussian" else 0.0,  # whichever way was taken
-                unit=self.unit,
-                relation="add or remove one",
-                assumes=ASSUMES,
-            )
-        else:
-            promise = gaussian_guarantee(
-                gaussian_mu(self.epsilon, self.delta),
-                self.delta,
-                unit=self.unit,
-                relation="add or remove one",
-                assumes=ASSUMES,
-            )
-        return promise.seeded(self.seed)
+            delta = self.delta if self.noise == "gaussian" else 0.0  # whichever plan was taken
+            return Guarantee(epsilon=self.epsilon, delta=delta, **about).seeded(self.seed)
+        return gaussian_guarantee(self.mu, self.delta, **about).seeded(self.seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -29,6 +30,7 @@ LONGEST = 2000
 for."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CovarianceSVD(ReleasedFactors):
     """Item factors from noisy item effects and a noisy item × item covariance.
 
@@ -45,31 +47,17 @@ class CovarianceSVD(ReleasedFactors):
     status = "proved"
     units = ("rating", "user")
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float = 1e-6,
-        unit: Unit = "rating",
-        noise: NoiseKind = "gaussian",
-        feedback: Feedback = "explicit",
-        factors: int | None = None,
-        seed: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit: Unit = unit
-        self.noise: NoiseKind = noise
-        self.feedback: Feedback = feedback
-        self.factors = factors
-        self.seed = seed
+    epsilon: float | None = None
+    delta: float = 1e-6
+    unit: Unit = "rating"
+    noise: NoiseKind = "gaussian"
+    feedback: Feedback = "explicit"
+    factors: int | None = None
+    seed: int | None = None
 
     @property
     def by_sums(self) -> bool:
         return self.epsilon is not None
-
-    def _fit(self, ratings: Ratings) -> None:
-        self._fit_with(ratings, None)
 
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         self._check()
@@ -92,9 +80,7 @@ class CovarianceSVD(ReleasedFactors):
                 state = release_ratings(ratings, features, budget, k, self.engine)
             promise = budget.guarantee()
             state["released_"] = budget.spent
-        for name in ("doubt_", "variance_", "usual_"):
-            vars(self).pop(name, None)  # of an earlier fit
-        vars(self).update(state)
+        self._hold(state)
         self.guarantee_ = promise.to_dict()
 
     def _check(self) -> None:
@@ -123,6 +109,7 @@ class ByNeighbours(FactorModel):
         return neighbour_predictions(self.at_home, histories, k, rows, items, self.weights_)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CovarianceKNN(ByNeighbours, CovarianceSVD):
     """Neighbours by the same released covariance, with ridge weights solved at the user's side.
 
@@ -131,28 +118,7 @@ class CovarianceKNN(ByNeighbours, CovarianceSVD):
     (C_NN + s² I)⁻¹ C_Ni, where C is the cleaned covariance F Fᵀ of `CovarianceSVD`. `k` is 40.
     """
 
-    def __init__(
-        self,
-        *,
-        k: int | None = None,
-        epsilon: float | None = None,
-        delta: float = 1e-6,
-        unit: Unit = "rating",
-        noise: NoiseKind = "gaussian",
-        feedback: Feedback = "explicit",
-        factors: int | None = None,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            delta=delta,
-            unit=unit,
-            noise=noise,
-            feedback=feedback,
-            factors=factors,
-            seed=seed,
-        )
-        self.k = k
+    k: int | None = None
 
     def _check(self) -> None:
         super()._check()

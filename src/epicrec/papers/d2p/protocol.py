@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from epicrec.evaluate.metrics import list_metrics
 from epicrec.evaluate.protocols import Evaluation
 from epicrec.models import Recommender, make_model, model_class
 from epicrec.models.d2p.alterego_model import AlterEgoModel
+from epicrec.papers.parts import mean_of
 from epicrec.parameters import given, taken
 from epicrec.progress import report
 
@@ -88,12 +89,6 @@ def measure(
         found = list_metrics(users, best.ravel(), ranks, wanted, n, data.train.n_items)
         out |= {f"{name}@{n}": value for name, value in found.items()}
     return out
-
-
-def mean_of(results: Iterable[dict[str, float]]) -> dict[str, float]:
-    """The mean of each measure over several draws."""
-    rows = list(results)
-    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
 def evaluate_d2p(

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from epicrec.data import Dataset, Ratings
+from epicrec.data import Dataset, Ratings, Scale
 from epicrec.models import make_model
 from epicrec.models.bias import Popularity
-from epicrec.models.d2p.alterego_model import aligned
+from epicrec.models.d2p.alterego_model import aligned, alterego_matrix
 from epicrec.papers.d2p.models import PublishedD2PUsers
-from epicrec.papers.d2p.protocol import SIZES, Trial, mean_of, measure, trial
+from epicrec.papers.d2p.protocol import SIZES, Trial, measure, trial
 from epicrec.papers.d2p.rating_groups import average_cosine_distance, cosine_groups, liked
+from epicrec.papers.mcsherry_mironov.models import PublishedCovarianceSVD
+from epicrec.papers.parts import mean_of
 from epicrec.perturb.d2p.channel import Channel
-from epicrec.perturb.d2p.groups import hiding_lambda
+from epicrec.perturb.d2p.groups import hiding_lambda, no_features, public_groups
+from epicrec.perturb.d2p.tuning import make_channel
 from epicrec.progress import report
 
 PAPER: dict[str, Any] = {
@@ -45,6 +51,14 @@ many, and with likes for profiles, lists of 20 come near it."""
 BUDGETS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 
 
+def _mean(
+    data: Trial, draws: int, method: str, *, server: bool = False, **options: Any
+) -> dict[str, float]:
+    """The mean quality of a method over so many draws."""
+    models = (make_model(method, seed=seed, **options) for seed in range(draws))
+    return mean_of(measure(model, data, server=server) for model in models)
+
+
 def sweep_table(trials: list[Trial], *, quick: bool, draws: int) -> list[dict[str, Any]]:
     """Figures 7 to 12 and 17: quality over p*, p and λ, as published, for d2p and (ML) i-d2p."""
     p_stars, ps, lambdas = (
@@ -61,10 +75,7 @@ def sweep_table(trials: list[Trial], *, quick: bool, draws: int) -> list[dict[st
             for done, setting in enumerate(settings):
                 report(f"{data.name}, {method}", done, len(settings))
                 options = {name: value for name, value in setting.items() if name != "swept"}
-                models = [
-                    make_model(method, as_published=True, seed=s, **options) for s in range(draws)
-                ]
-                found = mean_of(measure(model, data) for model in models)
+                found = _mean(data, draws, method, as_published=True, **options)
                 rows.append({"data": data.name, "method": method, **setting, **found})
     return rows
 
@@ -185,8 +196,7 @@ def coverage_table(data: Trial, *, draws: int) -> list[dict[str, Any]]:
         ("d2p, λ = 6.5", {"p": 0.7, "p_star": 0.03, "lam": 6.5}),
     ]
     for name, options in settings:
-        models = [PublishedD2PUsers(seed=s, **options) for s in range(draws)]
-        found = mean_of(measure(model, data) for model in models)
+        found = _mean(data, draws, "d2p", as_published=True, **options)
         rows.append({"method": name} | {f"coverage@{n}": found[f"coverage@{n}"] for n in SIZES})
     return rows
 
@@ -245,6 +255,7 @@ def budget_table(data: Trial, budgets: Sequence[float], *, draws: int) -> list[d
     popular = measure(Popularity(), data)
     rows = [_budget_row("popularity, not private", None, popular)]
     for epsilon in budgets:
+        public: dict[str, Any] = {"epsilon": epsilon, "catalogue": data.catalogue}
         for method in METHODS:
             for how, options in (
                 ("corrected", {}),
@@ -255,17 +266,9 @@ def budget_table(data: Trial, budgets: Sequence[float], *, draws: int) -> list[d
                     {"correct": False} | _paper_options(data, epsilon),
                 ),
             ):
-                models = [
-                    make_model(method, epsilon=epsilon, catalogue=data.catalogue, seed=s, **options)
-                    for s in range(draws)
-                ]
-                found = mean_of(measure(model, data) for model in models)
+                found = _mean(data, draws, method, **public, **options)
                 rows.append(_budget_row(f"{method}, {how}", epsilon, found))
-            models = [
-                make_model(method, epsilon=epsilon, catalogue=data.catalogue, seed=s)
-                for s in range(draws)
-            ]
-            found = mean_of(measure(model, data, server=True) for model in models)
+            found = _mean(data, draws, method, server=True, **public)
             rows.append(_budget_row(f"{method}, corrected, ranked by the server", epsilon, found))
             report("budgets", len(rows), 1 + 5 * len(METHODS) * len(budgets))
     return rows
@@ -287,3 +290,64 @@ def _paper_options(data: Trial, epsilon: float) -> dict[str, Any]:
 def _budget_row(method: str, epsilon: float | None, found: dict[str, float]) -> dict[str, Any]:
     names = ("precision@10", "recall@10", "f1@10", "ndcg@10", "coverage@10", "precision@5")
     return {"method": method, "epsilon": epsilon} | {name: found[name] for name in names}
+
+
+def overhead(dataset: Dataset) -> dict[str, Any]:
+    """Table 4: processor milliseconds, the paper's beside ours, and the ratio in this run.
+
+    Offline is what is done once in a while: groups, everybody's draws and the matrix of AlterEgos;
+    public groups change with the catalogue only, so a refresh is the draws. McSherry & Mironov's is
+    the fit of `CovarianceSVD` as published: noisy item effects and covariance, cleaned. Online is
+    one user's AlterEgo.
+    """
+    ratings = dataset.ratings
+    history, n = ratings.as_history(), ratings.n_items
+    catalogue = no_features(ratings.item_ids)
+    if dataset.catalogue is not None:
+        catalogue = aligned(dataset.catalogue, ratings.item_ids)
+    one = history.users_at(np.array([int(np.argsort(history.user_counts)[history.n_users // 2])]))
+    whole = ratings
+    if ratings.scale is not None and ratings.scale.step < 0.1:  # too fine for the paper's sums
+        scale = Scale(ratings.scale.low, ratings.scale.high, 1)
+        whole = replace(ratings, values=np.rint(ratings.values), scale=scale)
+
+    def published() -> object:
+        drawn = Channel(cosine_groups(history, 1.0), 0.5, 0.5).draw(history.items)
+        return alterego_matrix(history, drawn, n)
+
+    def public() -> object:
+        public_groups.cache_clear()
+        drawn = Channel(public_groups(catalogue, 1.0, max(1, n // 20)), 0.5, 0.0)
+        return alterego_matrix(history, drawn.draw(history.items), n)
+
+    channel, _ = make_channel(catalogue, p=0.5)
+    theirs = _milliseconds(lambda: PublishedCovarianceSVD(theta=5.0).fit(whole))
+    ours = {
+        "as published": _milliseconds(published),
+        "public groups": _milliseconds(public),
+        "all AlterEgos": _milliseconds(lambda: channel.draw(history.items)),
+    }
+    models = {name: make_model(name, p=0.5, catalogue=catalogue).fit(ratings) for name in METHODS}
+    return {
+        "data": dataset.name,
+        "offline_ms": ours,
+        "mcsherry_mironov_ms": theirs,
+        "ratio": {how: theirs / spent for how, spent in ours.items()},
+        "online_ms": _milliseconds(lambda: channel.draw(one.items)),
+        "recommend_ms": {
+            name: _milliseconds(partial(model.recommend, one, n=10))
+            for name, model in models.items()
+        },
+        "paper_ms": PAPER["overhead_ms"].get(dataset.name),
+    }
+
+
+def _milliseconds(call: Callable[[], object], rounds: int = 7) -> float:
+    """The median processor time of several calls, after one that is not counted."""
+    call()
+    spent = []
+    for _ in range(rounds):
+        start = time.process_time()
+        call()
+        spent.append(time.process_time() - start)
+    return 1000 * float(np.median(spent))

@@ -16,7 +16,7 @@ from epicrec.evaluate.release_lists import Experiment, experiment, perturber_for
 from epicrec.papers.curves import curves, saved
 from epicrec.papers.epicrec.protocol import FOLDS, METHODS, Filter, aggregates, held_out, losses
 from epicrec.papers.epicrec.utility import utility_bounds
-from epicrec.papers.parts import Found, Paper, Part, Rows, Setting, crowd
+from epicrec.papers.parts import Found, Paper, Part, Rows, Setting, crowd, mean_of
 from epicrec.perturb import LEVELS
 from epicrec.perturb.epicrec.calibrate import category_scales, maximal_rows, optimal_shares
 from epicrec.perturb.epicrec.mechanism import EpicRec
@@ -202,21 +202,19 @@ def loss_table(datasets: list[Dataset], setting: Setting) -> list[dict[str, Any]
         for method, model in ways:
             cases = tuple(product(ways[method, model], budgets))
             name = f"losses {dataset.name} {method} {model}"
-            each = []
-            for fold in folds:
-                report(name, fold, len(folds))
-                make = partial(_losses, dataset, method, model, cases, fold, setting.seed)
-                each.append(setting.once(f"{name} {fold}", make)["losses"])
-            for (way, epsilon), rows in zip(cases, zip(*each, strict=True), strict=True):
+            made = partial(_losses, dataset, method, model, cases, setting.seed)
+            each = setting.rows(name, {f"{name} {fold}": partial(made, fold) for fold in folds})
+            found = zip(*(row["losses"] for row in each), strict=True)
+            for (way, epsilon), rows in zip(cases, found, strict=True):
                 case = {"data": dataset.name, "method": method, "model": model, "way": way}
                 paper = most if epsilon == special and way == "as published" else None
-                table.append({**case, "epsilon": epsilon, "paper at most": paper, **_mean(rows)})
+                table.append({**case, "epsilon": epsilon, "paper at most": paper, **mean_of(rows)})
     return table
 
 
 def _losses(
-    dataset: Dataset, method: str, model: Filter, cases: Sequence[tuple[str, float]], fold: int,
-    seed: int,
+    dataset: Dataset, method: str, model: Filter, cases: Sequence[tuple[str, float]], seed: int,
+    fold: int,
 ) -> dict[str, Rows]:  # fmt: skip
     held = held_out(dataset, model=model, max_users=PEOPLE, fold=fold, seed=seed)
     perturbers = [
@@ -224,10 +222,6 @@ def _losses(
         for way, epsilon in cases
     ]
     return {"losses": [metrics for metrics, _ in losses(held, perturbers, seed)]}
-
-
-def _mean(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
 def utility_table(datasets: list[Dataset], *, quick: bool) -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ from epicrec.papers.epicrec.mechanism import Calibration
 from epicrec.parameters import given
 from epicrec.perturb import MEpicRec, parse_levels
 from epicrec.perturb.contract import Perturber
-from epicrec.perturb.levels import NO, PERTURBED, Levels, has_any
+from epicrec.perturb.levels import NO, PERTURBED, Levels, has_any, withheld
 from epicrec.privacy import Guarantee
 
 METHODS = ("s-epicrec", "m-epicrec")
@@ -103,10 +103,9 @@ def aggregates(
 
 def _measured(catalogue: Catalogue, levels: Levels) -> tuple[Any, Any]:
     """Which items count in the totals, and which categories are measured."""
-    chosen = np.array(list(parse_levels(levels, catalogue.categories).values()), dtype=object)
-    rows = catalogue.rows
-    withheld = has_any(rows.matrix, chosen == NO)
-    return ~withheld[rows.row_of_item], chosen == PERTURBED
+    chosen = parse_levels(levels, catalogue.categories)
+    perturbed = np.array([level == PERTURBED for level in chosen.values()], np.bool_)
+    return ~withheld(catalogue, chosen), perturbed
 
 
 # ---- recommendation loss --------------------------------------------------------------------

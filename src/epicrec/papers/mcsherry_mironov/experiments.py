@@ -28,7 +28,6 @@ from epicrec.papers.curves import curves
 from epicrec.papers.mcsherry_mironov.measurements import theta_of
 from epicrec.papers.mcsherry_mironov.models import PublishedCovarianceKNN, PublishedCovarianceSVD
 from epicrec.papers.parts import Found, Paper, Part, Rows, Setting, crowd
-from epicrec.progress import report
 
 CINEMATCH, PAPER_THETA = 0.9514, 0.15
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -147,7 +146,6 @@ def theta_rows(
     name: str, train: Ratings, test: Ratings, thetas: tuple[float, ...], setting: Setting
 ) -> Rows:
     """The four curves of Figure 1 and, at the same exact ε, the default; one row for each θ."""
-    rows: Rows = []
     delta, alone = DELTA.get(name, 1e-5), _rmse(own_means(train, test), test)
 
     def made(theta: float) -> dict[str, Any]:
@@ -160,16 +158,13 @@ def theta_rows(
         row["default"] = _error(own.fit(train), train, test)
         return row | {"the user's own mean": alone}
 
-    for theta in thetas:
-        report(f"Figure 1 on {name}", len(rows), len(thetas))
-        rows.append(setting.once(f"theta {name} {theta:g}", partial(made, theta)))
-    return rows
+    makers = {f"theta {name} {theta:g}": partial(made, theta) for theta in thetas}
+    return setting.rows(f"Figure 1 on {name}", makers)
 
 
 def growth_rows(name: str, ratings: Ratings, crowds: tuple[float, ...], setting: Setting) -> Rows:
     """Figure 2: the loss of cleaned kNN at θ = 0.15 against the same without noise, and that of the
     default at the same exact ε, for a part of the people."""
-    rows: Rows = []
 
     def made(part: float) -> dict[str, Any]:
         some = _top(ratings, part, setting.seed)
@@ -184,10 +179,8 @@ def growth_rows(name: str, ratings: Ratings, crowds: tuple[float, ...], setting:
         row["loss, default"] = 100 * (errors[2] / errors[3] - 1)
         return row | {"the user's own mean": _rmse(own_means(train, test), test)}
 
-    for part in crowds:
-        report(f"Figure 2 on {name}", len(rows), len(crowds))
-        rows.append(setting.once(f"growth {name} {part:.4f}", partial(made, part)))
-    return rows
+    makers = {f"growth {name} {part:.4f}": partial(made, part) for part in crowds}
+    return setting.rows(f"Figure 2 on {name}", makers)
 
 
 def _error(model: Recommender, train: Ratings, test: Ratings) -> float:
@@ -220,18 +213,13 @@ def epsilon_rows(
             "rmse": _error(model, train, test),
         }  # fmt: skip
 
-    rows: Rows = []
-    runs = [
-        (recipe, epsilon)
+    makers = {
+        f"epsilon {name} {recipe} {epsilon}": partial(made, recipe, epsilon)
         for recipe in recipes
         for epsilon in (*epsilons, None)
         if epsilon is not None or "whole users" not in recipe  # the unit makes no difference there
-    ]
-    for recipe, epsilon in runs:
-        report(f"recipes on {name}", len(rows), len(runs))
-        rows.append(
-            setting.once(f"epsilon {name} {recipe} {epsilon}", partial(made, recipe, epsilon))
-        )
+    }
+    rows = setting.rows(f"recipes on {name}", makers)
     alone = _rmse(own_means(train, test), test)
     row = {"data": name, "recipe": "the user's own mean", "asked": None, "epsilon": None}
     return [*rows, row | {"delta": 0.0, "rmse": alone}]

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from epicrec.arrays import Floats, Integers
 from epicrec.data import Ratings
-from epicrec.papers.mcsherry_mironov.cleaning import TILE
 from epicrec.privacy import gaussian_mu
 
 SHARES = (0.005, 0.005, 0.095, 0.095, 0.005, 0.005, 0.395, 0.395)
@@ -28,6 +27,8 @@ BETA_ITEM, BETA_USER, CLAMP, MOST_OFF = 15.0, 20.0, 1.0, 4.0
 BITS = {1: (8, 22), 2: (9, 16)}
 """By norm: the grid of ratings in stars, and of users' weights, both in bits after the point. Finer
 grids would cost less rounding and not fit into 64 bits."""
+TILE = 64
+"""Matrices are turned over in tiles that fit the cache."""
 MOST_USERS = 1 << 19
 """With more users the sums could overflow."""
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from epicrec.arrays import AnyFloats, Integers
-from epicrec.data import Catalogue, Ratings
+from epicrec.data import Ratings
 from epicrec.engine import Engine
 from epicrec.errors import InputError
 from epicrec.models.base import Feedback
@@ -128,6 +128,7 @@ class ItemNormals:
         return matrices[:n_items], right, alike
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPALS(ReleasedFactors):
     """Alternating least squares with noise, whole users hidden (Chien et al. 2021), as a peer.
 
@@ -143,28 +144,14 @@ class DPALS(ReleasedFactors):
     status = "proved"
     units = ("user",)
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        feedback: Feedback = "explicit",
-        factors: int = 8,
-        rounds: int = 3,
-        seed: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.feedback: Feedback = feedback
-        self.factors = factors
-        self.rounds = rounds
-        self.seed = seed
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    feedback: Feedback = "explicit"
+    factors: int = 8
+    rounds: int = 3
+    seed: int | None = None
 
     def _fit(self, ratings: Ratings) -> None:
-        self._fit_with(ratings, None)
-
-    def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
-        del catalogue  # the published method knows nothing of items
         check_budget(self.epsilon, self.delta, "user")
         if self.factors < 1 or self.rounds < 1:
             raise InputError(
@@ -173,9 +160,7 @@ class DPALS(ReleasedFactors):
         budget = Budget(self.epsilon, self.delta, "user", "gaussian", self.seed)
         release = _release_histories if self.feedback == "implicit" else _release_ratings
         state = release(budget.bounded(ratings), budget, self.factors, self.rounds, self.engine)
-        for name in ("doubt_", "variance_", "usual_"):
-            vars(self).pop(name, None)  # of an earlier fit
-        vars(self).update(state)
+        self._hold(state)
         self.released_, self.guarantee_ = budget.spent, budget.guarantee().to_dict()
 
     def _people(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:

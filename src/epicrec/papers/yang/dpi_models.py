@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -27,6 +27,7 @@ class ReleasedRatings(Ratings):
     `save` and `open` keep them."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AfterDPI(Recommender):
     """Alter every rating (Yang et al. 2019, section 3.1), then run an ordinary recommender.
 
@@ -46,29 +47,21 @@ class AfterDPI(Recommender):
 
     recommender: ClassVar[str]
     """The method that learns from what was released."""
-    inner: Recommender
-    restoring: Restoring
-    _memory: ReleasedRatings | None = None
-    """What was released so far: fitting again draws what is new."""
-    released_users_: npt.NDArray[Any]
-    released_indptr_: npt.NDArray[np.int64]
-    released_items_: npt.NDArray[np.int32]
-    released_values_: npt.NDArray[np.float32]
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        debias: bool = False,
-        unit: str = "rating value",
-        fakes: float = 100.0,
-        seed: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.debias = debias
-        self.unit = unit
-        self.fakes = fakes
-        self.seed = seed
+    epsilon: float = 1.0
+    debias: bool = False
+    unit: str = "rating value"
+    fakes: float = 100.0
+    seed: int | None = None
+
+    inner: Recommender = field(init=False)
+    restoring: Restoring = field(init=False)
+    _memory: ReleasedRatings | None = field(default=None, init=False)
+    """What was released so far: fitting again draws what is new."""
+    released_users_: npt.NDArray[Any] = field(init=False)
+    released_indptr_: npt.NDArray[np.int64] = field(init=False)
+    released_items_: npt.NDArray[np.int32] = field(init=False)
+    released_values_: npt.NDArray[np.float32] = field(init=False)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -215,22 +208,12 @@ def stacked(above: Ratings, below: Ratings) -> Ratings:
     )  # fmt: skip
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NeighboursAfterDPI(AfterDPI):
     """`normalise` "all" divides by the weights of all neighbours, as published; "raters" by those
     of the neighbours who rated the item, as the models `pcc` and `cos` do."""
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        debias: bool = False,
-        normalise: Literal["all", "raters"] = "all",
-        unit: str = "rating value",
-        fakes: float = 100.0,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__(epsilon=epsilon, debias=debias, unit=unit, fakes=fakes, seed=seed)
-        self.normalise = normalise
+    normalise: Literal["all", "raters"] = "all"
 
     def _make_inner(self) -> Recommender:
         if self.normalise == "all":

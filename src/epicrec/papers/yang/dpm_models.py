@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -70,18 +71,18 @@ class PublishedNeighbours(Recommender):
         return out
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _DPM(Recommender):
     """What the three share: ε as the paper claims it, for one rating value (change one)."""
 
     status = "claimed"
     units = ("rating value",)
 
-    takes_for_granted: tuple[str, ...] = (ENOUGH, ONCE)
+    takes_for_granted: ClassVar[tuple[str, ...]] = (ENOUGH, ONCE)
 
-    def __init__(self, *, epsilon: float = 1.0, k: int = 3, seed: int | None = None) -> None:
-        self.epsilon = epsilon
-        self.k = k
-        self.seed = seed
+    epsilon: float = 1.0
+    k: int = 3
+    seed: int | None = None
 
     def _check(self) -> None:
         if not self.epsilon > 0 or self.k < 1:
@@ -123,6 +124,7 @@ class DPMAvg(_DPM):
         return np.broadcast_to(means[:, None], (histories.n_users, histories.n_items))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _DPMUserBased(_DPM, PublishedNeighbours):
     """Algorithm 1 of Yang et al. 2019, with ε₁ = 0.2 ε and ε₂ = 0.8 ε unless `similarity_share`,
     the part of ε that is ε₁, is another.
@@ -135,16 +137,7 @@ class _DPMUserBased(_DPM, PublishedNeighbours):
 
     takes_for_granted = (UNPROVED, ENOUGH, ONCE)
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        k: int = 3,
-        similarity_share: float = 0.2,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__(epsilon=epsilon, k=k, seed=seed)
-        self.similarity_share = similarity_share
+    similarity_share: float = 0.2
 
     def _fit(self, ratings: Ratings) -> None:
         self._check()

@@ -14,7 +14,6 @@ from epicrec.data import EMBEDDED, Dataset, available, load_dataset
 from epicrec.files import slug
 from epicrec.papers.parts import Found, Paper, Part, Rows, Setting
 from epicrec.papers.yang.protocol import ALGORITHMS, evaluate_yang, reduced
-from epicrec.progress import report
 
 EPSILONS = (1.0, 2.0, 3.0, 4.0, 5.0)
 
@@ -138,12 +137,13 @@ def errors_table(
             "status": result.guarantee.status, "unit": result.guarantee.unit,
         }  # fmt: skip
 
-    rows: Rows = []
-    for run in runs:
-        report(f"errors on {dataset.name}", len(rows), len(runs))
-        name = f"errors {dataset.name} {run[0]} {run[1]} {run[3]}"
-        rows.append(setting.once(name, partial(made, *run)))
-    return rows
+    makers = {
+        f"errors {dataset.name} {algorithm} {label} {epsilon}": partial(
+            made, algorithm, label, method, epsilon, settings
+        )
+        for algorithm, label, method, epsilon, settings in runs
+    }
+    return setting.rows(f"errors on {dataset.name}", makers)
 
 
 def plot_errors(rows: Sequence[Mapping[str, Any]], path: Path) -> list[Path]:

@@ -14,6 +14,7 @@ from epicrec.errors import InputError
 from epicrec.evaluate.metrics import rating_metrics
 from epicrec.evaluate.protocols import Evaluation, check_predicts
 from epicrec.models import Recommender, make_model
+from epicrec.papers.parts import mean_of
 from epicrec.parameters import given
 from epicrec.progress import report
 
@@ -106,10 +107,9 @@ def evaluate_yang(
         found.append(metrics)
         for name in seconds:
             seconds[name] += spent[name]
-    means = {name: float(np.mean([f[name] for f in found])) for name in found[0]}
     spread = {f"{name}_sd": float(np.std([f[name] for f in found])) for name in ("mae", "mse")}
     return Evaluation(
-        model.method, dataset.name, "yang", model.guarantee, means | spread, seconds,
+        model.method, dataset.name, "yang", model.guarantee, mean_of(found) | spread, seconds,
         {**model.parameters(), "seed": seed, "seeds": seeds, "k": k}, asked=asked,
     )  # fmt: skip
 

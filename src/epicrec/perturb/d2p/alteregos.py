@@ -1,34 +1,26 @@
 """AlterEgos of many users, and what they say of true histories: the known substitution undone.
 
 Everything here is post-processing of what was released, with public knowledge only: it costs no
-privacy. Estimates without bias are mostly noise where ε is small; the models use the shares and the
-guesses, which have the least error instead.
+privacy. Estimates without bias would be mostly noise where ε is small; the shares and the guesses
+have the least error instead.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import lu_factor, lu_solve
-from scipy.linalg.lapack import dgecon
 from scipy.sparse import csr_array, hstack, issparse
-from scipy.sparse.linalg import LinearOperator, gmres
 
 from epicrec.arrays import Floats, Integers
 from epicrec.data import find
-from epicrec.errors import InputError
 from epicrec.perturb.d2p.channel import Channel
 from epicrec.perturb.d2p.groups import Groups
-
-_DENSE = 4096  # up to here a channel is inverted as a full matrix
-
 
 # ---- what a server holds ----------------------------------------------------------------------
 
@@ -223,58 +215,3 @@ class Posterior:
     @cached_property
     def _released(self) -> Floats:
         return np.maximum(self.channel.spread(self.shares), 1e-300)
-
-
-# ---- without bias -------------------------------------------------------------------------------
-
-
-def unbiased(channel: Channel, counts: Any) -> Floats:
-    """y T⁻¹: counts whose expectation, over the draw, is the true counts.
-
-    Exact for up to 4,096 items, by GMRES (to 10⁻¹⁰) above. An error where T cannot be inverted:
-    where p* = 0 and two items share a group nothing tells them apart.
-    """
-    counts = np.asarray(counts, np.float64)
-    n = channel.n_items
-    if n <= _DENSE:
-        return np.asarray(lu_solve(_factors(channel), counts.T, trans=1).T)
-    flat = np.atleast_2d(counts)
-    operator = LinearOperator((n, n), matvec=channel.spread, dtype=np.float64)
-    out = np.empty_like(flat)
-    for row, wanted in enumerate(flat):
-        out[row], failed = gmres(operator, wanted, rtol=1e-10, restart=100, maxiter=50)
-        if failed:
-            raise _singular()
-    return out.reshape(counts.shape)
-
-
-def unbiased_cooccurrence(channel: Channel, alteregos: Any) -> Floats:
-    """How many people have both i and j, without bias, from AlterEgos (a sparse user × item
-    matrix of how often each item is in each).
-
-    Different items of one person are replaced independently, so for one AlterEgo y of history x
-    E[yᵀy - diag(y)] = Tᵀ (xᵀx - diag(x)) T; the inverse is applied from both sides. The diagonal of
-    the result estimates 0 and means nothing. Needs items × items of memory.
-    """
-    together = np.asarray((alteregos.T @ alteregos).todense(), np.float64)
-    together[np.diag_indices(channel.n_items)] -= np.asarray(alteregos.sum(axis=0)).ravel()
-    return unbiased(channel, unbiased(channel, together).T).T
-
-
-@lru_cache(maxsize=4)
-def _factors(channel: Channel) -> Any:
-    full = channel.matrix()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a singular matrix is answered below
-        factors = lu_factor(full)
-    inverse_condition, _ = dgecon(factors[0], np.abs(full).sum(axis=0).max())
-    if inverse_condition < 1e-12:
-        raise _singular()
-    return factors
-
-
-def _singular() -> InputError:
-    return InputError(
-        "these substitutions cannot be undone without bias, since some items are never told apart; "
-        "keep some items (p* above 0), or use likely_shares()"
-    )

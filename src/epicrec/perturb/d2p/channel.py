@@ -116,15 +116,8 @@ class Channel:
         p, kept = round(self.p * _ONE) / _ONE, round(self.p_star * _ONE) / _ONE
         return kept, (1 - p) * (1 - kept), p * (1 - kept) / self.n_items
 
-    def probability(self, s: int, t: int) -> float:
-        """Pr(SUB(s, t))."""
-        kept, grouped, anywhere = self._parts
-        members = self.groups.members(s)
-        inside = grouped / len(members) if t in members else 0.0
-        return kept * (s == t) + inside + anywhere
-
     def matrix(self) -> Floats:
-        """All probabilities as a full matrix, row s, column t."""
+        """Pr(SUB(s, t)) as a full matrix, row s, column t."""
         out = np.full((self.n_items, self.n_items), self._parts[2])
         out += self.groups.matrix(self._chances).toarray()
         out[np.diag_indices(self.n_items)] += self._parts[0]

@@ -352,20 +352,6 @@ def _in_category(catalogue: Catalogue, category: str) -> npt.NDArray[np.bool_]:
     return np.asarray(catalogue.matrix[:, [column]].todense()).ravel() > 0
 
 
-def average_lambda(catalogue: Catalogue, history: npt.NDArray[Any]) -> float:
-    """The mean finite distance between the items of a history (Figure 14), given as positions.
-
-    It depends on the history and is not to be told to anyone.
-    """
-    own = np.asarray(history)
-    if len(own) < 2:
-        return 0.0
-    apart = distance(PublicSimilarity(catalogue).rows(own)[:, own])
-    upper = apart[np.triu_indices(len(own), 1)]
-    upper = upper[np.isfinite(upper)]
-    return float(upper.mean()) if len(upper) else 0.0
-
-
 def no_features(item_ids: npt.NDArray[Any]) -> Catalogue:
     """A catalogue that knows nothing of its items but their ids."""
     return Catalogue(

@@ -20,6 +20,7 @@ from epicrec.perturb.contract import (
     Release,
     Sent,
     Told,
+    check_catalogue,
     item_ids_of,
     odds_of,
 )
@@ -153,10 +154,7 @@ class D2P(Perturber):
         self, history: Any, levels: Levels
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None]:
         """The distinct items of a history to be replaced, in order; their ratings where carried."""
-        if not isinstance(self.catalogue, Catalogue):
-            raise InputError(
-                f"catalogue must be a Catalogue, not a {type(self.catalogue).__name__}"
-            )
+        check_catalogue(self.catalogue)
         chosen = parse_levels(levels, self.catalogue.categories)
         at = self.catalogue.positions(item_ids_of(history))
         items, first = np.unique(at, return_index=True)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from epicrec.arrays import Floats
 from epicrec.errors import InputError
+from epicrec.perturb.epicrec.sanitise import dense
 
 Rows = npt.NDArray[np.uint8]
 
@@ -66,10 +67,7 @@ def _centre(a: Floats, transposed: Floats, w: Floats, weight: float) -> Floats:
     for _ in range(60):
         slack = 1 - a @ w
         gradient = transposed @ (1 / slack) - weight / w**2
-        curvature = (transposed * (1 / slack**2)) @ a
-        curvature = np.asarray(
-            curvature if isinstance(curvature, np.ndarray) else curvature.todense()
-        )
+        curvature = dense((transposed * (1 / slack**2)) @ a)
         curvature[np.diag_indices(len(w))] += 2 * weight / w**3
         step = np.linalg.solve(curvature, -gradient)
         decrement = -gradient @ step
@@ -93,11 +91,6 @@ def _centre(a: Floats, transposed: Floats, w: Floats, weight: float) -> Floats:
 def category_scales(rows: Rows, shares: Floats, epsilon: float) -> Floats:
     """EpicRec's scales z_j = 1/(ε w_j), rounded up and re-checked in exact arithmetic."""
     return checked_scales(rows, 1 / (epsilon * shares), epsilon)
-
-
-def exact_cost(row: Rows, scales: Floats) -> Fraction:
-    """Σ_j c_j / z_j of one item: what it costs to hide it, exactly."""
-    return sum((1 / Fraction(float(scales[j])) for j in np.flatnonzero(row)), Fraction(0))
 
 
 def holds_exactly(rows: Rows, scales: Floats, epsilon: float) -> bool:

@@ -21,6 +21,7 @@ from epicrec.perturb.contract import (
     Release,
     Sent,
     Told,
+    check_catalogue,
     item_ids_of,
     nothing_left,
     odds_of,
@@ -249,10 +250,7 @@ class EpicRec(Perturber):
         ).seeded(seed)
 
     def _check(self) -> None:
-        if not isinstance(self.catalogue, Catalogue):
-            raise InputError(
-                f"catalogue must be a Catalogue, not a {type(self.catalogue).__name__}"
-            )
+        check_catalogue(self.catalogue)
         if self.epsilon is not None:
             check_epsilon(self.epsilon)
         if self.prior is not None and len(self.prior.weights) != len(self.catalogue):

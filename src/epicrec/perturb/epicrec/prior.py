@@ -16,6 +16,7 @@ import numpy as np
 from epicrec.arrays import Floats
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
+from epicrec.perturb.epicrec.sanitise import dense
 
 _STEPS = np.linspace(-3.5, 4.0, 31)  # sizes considered, in standard deviations of log size
 _FLOOR = 0.01  # every item keeps this part of the average weight: nothing is impossible
@@ -133,8 +134,7 @@ class RowPrior:
     @property
     def covariance(self) -> Floats:
         mean = self.mean
-        second = (self.matrix.T * self.shares) @ self.matrix
-        second = second.todense() if hasattr(second, "todense") else second
+        second = dense((self.matrix.T * self.shares) @ self.matrix)
         return np.asarray(second - np.outer(mean, mean))
 
 

@@ -10,11 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from epicrec.arrays import Floats
-
-Counts = npt.NDArray[np.int64]
+from epicrec.arrays import Floats, Integers
 
 _TIE = 1e-3  # how little the wish for the usual mixture counts against the totals
 _ITERATIONS = 100
@@ -82,8 +79,8 @@ def dense(matrix: Any) -> Floats:
 
 
 def round_keeping_totals(
-    matrix: Any, x: Floats, target: Floats, capacity: Counts, rng: np.random.Generator
-) -> Counts:
+    matrix: Any, x: Floats, target: Floats, capacity: Integers, rng: np.random.Generator
+) -> Integers:
     """Whole numbers within 2 of x with category totals as near the target as single steps get.
 
     A systematic random rounding first (unbiased in every row, and its number of items is within 1
@@ -115,8 +112,8 @@ def round_keeping_totals(
 
 
 def choose_items(
-    counts: Counts, row_of_item: npt.NDArray[np.int64], weights: Floats, rng: np.random.Generator
-) -> Counts:
+    counts: Integers, row_of_item: Integers, weights: Floats, rng: np.random.Generator
+) -> Integers:
     """Positions of the stand-in items: `counts[r]` of row r, drawn without repetition, the popular
     first and foremost.
 
