@@ -47,9 +47,9 @@ check: $(VENV)/.dev  ## style, types, direction of imports
 	$(BIN)/lint-imports
 
 audit: $(VENV)/.dev  ## every claim attacked, in full, and known attacks; writes the figures into the docs
-	$(BIN)/epicrec audit --all --json --plot docs/audit.svg > docs/audit.json
-	$(BIN)/epicrec audit --attacks --json > docs/attacks.json
-	$(BIN)/python docs/audit_tables.py
+	$(BIN)/epicrec audit --all --json > docs/figures/audit.json
+	$(BIN)/epicrec audit --attacks --json > docs/figures/attacks.json
+	$(BIN)/python docs/build.py audit
 
 audit-deps: $(VENV)/.dev  ## known vulnerabilities of what we depend on, where the data can be had
 	@$(BIN)/python .ci/audit_deps.py
@@ -60,8 +60,10 @@ docs: $(VENV)/.dev  ## the documentation, into site/
 extension: $(VENV)/bin/python  ## the browser extension as one zip, the same bytes every time, into dist/
 	@$(BIN)/python .ci/extension.py
 
-bench: $(VENV)/.dev  ## speed beside peers, as ratios in one run
-	$(BIN)/epicrec bench
+bench: $(VENV)/.dev  ## speed beside peers, as ratios in one run; epicrec bench lists more
+	$(BIN)/epicrec bench models
+	$(BIN)/epicrec bench noise
+	$(BIN)/epicrec bench service --quick
 
 # what only the system has, where it may be installed; tests that need it skip with a message where not
 system: $(VENV)/bin/python

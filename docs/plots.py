@@ -1,8 +1,9 @@
-"""Draw the plots of the README and of the methods' pages from their tables: no figure is typed.
+"""The plots of the README and of the pages, drawn from tables and figures.
 
 accuracy.svg from covariance.md and, for what others report, papers.md; categories.svg, lists.svg,
-alteregos.svg and ratings.svg from the pages of EpicRec, private lists, D2P and Yang et al. Each
-drawing holds a digest of what it shows; with --check these are compared.
+alteregos.svg and ratings.svg from the tables of EpicRec, private lists, D2P and Yang et al.;
+audit.svg and compare-*.svg from docs/figures. A plot ends with a digest of what it shows and is
+only drawn again when that changes: other fonts or another renderer do not make it stale.
 """
 
 from __future__ import annotations
@@ -10,15 +11,66 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import altair as alt
+from tables import HERE, Made, Row, read
 
-HERE = Path(__file__).parent
-Row = dict[str, Any]
+from epicrec.evaluate.plots import plot_claims, plot_comparison
+
+
+def plots() -> Made:
+    """What is drawn from the tables of pages."""
+    charts = {
+        "accuracy.svg": accuracy_plot(),
+        "categories.svg": category_plot(),
+        "lists.svg": list_plot(),
+        "alteregos.svg": alterego_plot(),
+        "ratings.svg": rating_plot(),
+    }
+    return {
+        name: _drawn(chart.to_dict(), lambda path, chart=chart: chart.save(str(path)))
+        for name, chart in charts.items()
+    }
+
+
+def audit() -> Made:
+    """What audits found, as a share of what is claimed."""
+    rows = read("audit.json")["rows"]
+    return {"audit.svg": _drawn(rows, lambda path: plot_claims(rows, path))}
+
+
+def compare() -> Made:
+    """Every method over ε, a plot for each data set."""
+    found = [read(f"compare-{data}.json") for data in ("films", "ml-100k", "ml-1m")]
+    return {
+        f"compare-{one['data']}.svg": _drawn(
+            one["tasks"], lambda path, one=one: plot_comparison(one, path)
+        )
+        for one in found
+    }
+
+
+def _drawn(shown: Any, draw: Callable[[Path], object]) -> Callable[[str], str]:
+    """Draw into a file, unless the plot that is there has the digest of what is to be shown."""
+    text = json.dumps(shown, sort_keys=True).encode()
+    mark = f"<!-- {hashlib.sha256(text).hexdigest()} -->"
+
+    def update(present: str) -> str:
+        if mark in present:
+            return present
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "plot.svg"
+            draw(path)
+            return f"{path.read_text('utf-8')}\n{mark}\n"
+
+    return update
+
+
+# ---- the figures, as the pages' tables have them ------------------------------------------------
 
 
 def tables(page: str) -> Iterator[tuple[list[str], list[list[str]]]]:
@@ -147,12 +199,15 @@ def without_privacy() -> list[Row]:
     ]  # fmt: skip
 
 
+# ---- the charts ---------------------------------------------------------------------------------
+
+
 def accuracy_plot() -> alt.HConcatChart:
     return alt.hconcat(_accuracy("netflix", "Netflix"), _accuracy("ml-1m", "MovieLens-1M"))
 
 
 def _accuracy(data: str, title: str) -> alt.LayerChart:
-    """Beyond the height of the plot stands nothing but the recipe of 2009 at a small ε."""
+    """Only the recipe of 2009 at a small ε is beyond the height of the plot."""
     ours = [row for row in measured() if row["data"] == data]
     others = [row for row in reported() + without_privacy() if row["data"] == data]
     good = [row["RMSE"] for row in [*ours, *others] if "recipe" not in row.get("series", "")]
@@ -234,33 +289,3 @@ def _lines(
         )
     points = base.mark_point(filled=True, size=45)
     return (lines + points).properties(width=420, height=240, title=title)
-
-
-PLOTS = {
-    "accuracy.svg": accuracy_plot,
-    "categories.svg": category_plot,
-    "lists.svg": list_plot,
-    "alteregos.svg": alterego_plot,
-    "ratings.svg": rating_plot,
-}
-
-
-def main() -> int:
-    """Draw; with --check only say whether the drawings show what the tables say."""
-    stale = 0
-    for name, plot in PLOTS.items():
-        chart = plot()
-        shown = json.dumps(chart.to_dict(), sort_keys=True).encode()
-        mark = f"<!-- {hashlib.sha256(shown).hexdigest()} -->"
-        path = HERE / name
-        if "--check" not in sys.argv:
-            chart.save(str(path))
-            path.write_text(f"{path.read_text('utf-8')}\n{mark}\n", "utf-8")
-        elif not path.exists() or mark not in path.read_text("utf-8"):
-            stale += 1
-            print(f"{name} is out of date: python docs/plots.py draws it again")
-    return int(stale > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

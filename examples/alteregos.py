@@ -1,7 +1,7 @@
 """D2P: each device replaces its films at random; a server learns from these AlterEgos alone."""
 
 from epicrec import load_dataset
-from epicrec.models.alterego.items import D2PSvd
+from epicrec.models.d2p.recommenders import D2PSvd
 from epicrec.perturb.d2p.mechanism import D2P, collected
 
 films = load_dataset("films")

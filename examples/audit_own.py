@@ -1,4 +1,4 @@
-"""An audit of a mechanism of one's own: does it leak more than it says?"""
+"""An audit of your own mechanism: does it leak more than it claims?"""
 
 import numpy as np
 

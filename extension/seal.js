@@ -1,4 +1,4 @@
-// Seal: messages that only the paired client can open, and its answers (src/epicrec/client/sealing.py).
+// Seal: messages that only the paired client can open, and its answers (src/epicrec/client/imports/sealed_messages.py).
 const crypt = globalThis.crypto;
 const MESSAGE = "epicrec extension message 1", ANSWER = "epicrec extension answer 1";
 const CURVE = { name: "ECDH", namedCurve: "P-256" };

@@ -102,7 +102,7 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
 
 
 def session_with(cluster: Cluster) -> Any:
-    from epicrec.engine.session import session
+    from epicrec.engine.spark_data import session
 
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ENVIRONMENT.items():

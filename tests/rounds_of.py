@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from epicrec.collective.shares import Announcement, Report, make_report
-from epicrec.collective.task import Parameters
+from epicrec.collective.task import RoundParameters
 
 DELTA = 1 << 24
 PUBLISHED = b"what is published beside the name"
 
 
-def parameters(**changes: Any) -> Parameters:
-    return Parameters(
+def parameters(**changes: Any) -> RoundParameters:
+    return RoundParameters(
         **{
             "task": "films",
             "round": 0,
@@ -33,7 +33,7 @@ def parameters(**changes: Any) -> Parameters:
     )
 
 
-def vector(rng: np.random.Generator, given: Parameters) -> Any:
+def vector(rng: np.random.Generator, given: RoundParameters) -> Any:
     """Integers in all directions with a norm of at most Δ."""
     direction = rng.normal(size=given.length)
     return np.trunc(direction / np.linalg.norm(direction) * given.sensitivity * 0.99).astype(

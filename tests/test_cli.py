@@ -198,8 +198,8 @@ def test_audit_exits_1_where_the_claim_is_broken(capsys) -> None:
 
 def test_demo_ends_with_recommendations(capsys, monkeypatch) -> None:
     """With fewer devices than it has for people."""
-    monkeypatch.setattr("epicrec.system.demo.IN_PROCESS", 1500)
-    monkeypatch.setattr("epicrec.system.demo.OVER_HTTPS", 2)
+    monkeypatch.setattr("epicrec.demo.walkthrough.IN_PROCESS", 1500)
+    monkeypatch.setattr("epicrec.demo.walkthrough.OVER_HTTPS", 2)
     code, out, _ = run(capsys, "demo", "--once")
     assert code == 0
     said = " ".join(out.split())

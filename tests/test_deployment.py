@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from epicrec.server import Settings
-from epicrec.server.metrics import Metrics
+from epicrec.server.operations.metrics import Metrics
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -19,7 +20,7 @@ import epicrec
 from distributions import ROOT
 from epicrec.cli import app, main
 from epicrec.data import load_dataset
-from epicrec.system.audit import all_rows
+from epicrec.demo.program_audits import all_rows
 
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
@@ -218,28 +219,62 @@ def test_decisions_are_numbered_complete_and_listed() -> None:
         assert f"]({Path(name).name})" in PAGES["docs/decisions/index.md"]
 
 
-@pytest.mark.parametrize(
-    "script",
-    [
-        "audit_tables.py",
-        "capacity_tables.py",
-        "client_tables.py",
-        "layers.py",
-        "plots.py",
-        "service_tables.py",
-    ],
-)
-def test_what_is_made_from_figures_and_code_is_as_they_are(script: str) -> None:
-    """`make audit` finds the figures of audits and writes them; the others are run by hand, and
-    say so."""
+def test_what_is_made_from_figures_and_code_is_not_stale() -> None:
+    """`python docs/build.py` makes again what this names."""
     done = subprocess.run(
-        [sys.executable, ROOT / "docs" / script, "--check"],
+        [sys.executable, ROOT / "docs" / "build.py", "--check"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_stale_table_plot_and_page_are_named(tmp_path: Path) -> None:
+    docs = shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    for file in ("pyproject.toml", "src"):
+        (tmp_path / file).symlink_to(ROOT / file)
+    for file, old, new in (
+        ("server.md", "| 62,500, 2.5 million |", "| 62,500, 3 million |"),
+        ("d2p.md", "| d2p-svd | ", "| d2p-svd | 9"),  # alteregos.svg is drawn from this table
+        ("compare.md", "## In short", "## In long"),
+        ("layers.svg", "</svg>", ""),
+    ):
+        text = (docs / file).read_text("utf-8")
+        assert old in text
+        (docs / file).write_text(text.replace(old, new), "utf-8")
+    build = [sys.executable, docs / "build.py", "server", "plots", "compare", "layers"]
+    done = subprocess.run([*build, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    named = {line.partition(" is stale")[0] for line in done.stdout.splitlines()}
+    assert named == {"server.md", "alteregos.svg", "compare.md", "layers.svg"}
+    assert subprocess.run(build, capture_output=True, check=False).returncode == 0
+    assert (docs / "server.md").read_bytes() == (ROOT / "docs" / "server.md").read_bytes()
+    assert subprocess.run([*build, "--check"], check=False).returncode == 0
+
+
+def test_sizes_of_checkouts_are_side_by_side(tmp_path: Path) -> None:
+    for file, lines in (
+        ("old/src/epicrec/a/one.py", 3),
+        ("old/src/epicrec/__init__.py", 2),
+        ("old/tests/x/test_one.py", 5),
+        ("new/src/epicrec/b/two.py", 4),
+    ):
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("pass\n" * lines, "utf-8")
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "build.py", "sizes", "old", "new"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    cells = (line.strip("| ").split(" | ") for line in done.stdout.splitlines())
+    rows = {name: tuple(counts) for name, *counts in cells}
+    assert rows["a"] == ("3", "1", "0", "0")
+    assert rows["b"] == ("0", "0", "4", "1")
+    assert rows["(single modules)"] == ("2", "1", "0", "0")
+    assert rows["src, all"] == ("5", "2", "4", "1")
+    assert rows["tests"] == ("5", "1", "0", "0")
+
+
 def test_every_row_that_is_audited_was() -> None:
-    found = json.loads((ROOT / "docs" / "audit.json").read_text("utf-8"))
+    found = json.loads((ROOT / "docs" / "figures" / "audit.json").read_text("utf-8"))
     assert [row["method"] for row in found["rows"]] == [*all_rows()]
     assert found["unexpected"] == []

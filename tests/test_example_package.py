@@ -21,9 +21,9 @@ HISTORY = "item_id\n" + "\n".join(["alien-1979", "up-2009", "the-matrix-1999", "
 ON_A_DEVICE = """
 import json, sys, threading, time
 from pathlib import Path
-from epicrec.client.choice import Choice
+from epicrec.client.sending.privacy_choice import Choice
 from epicrec.client.device import Device
-from epicrec.client.remote import Remote
+from epicrec.client.sending.remote import Remote
 from epicrec.data import load_dataset
 from epicrec.server import Settings
 from epicrec.server.main import make_server

@@ -74,7 +74,7 @@ def test_a_paper_says_before_the_work_what_to_install(paper, absent, tmp_path, m
 def test_a_protocol_says_before_the_work_what_to_install(monkeypatch) -> None:
     films = load_dataset("films")
     monkeypatch.setitem(sys.modules, "implicit", None)
-    monkeypatch.setattr("epicrec.evaluate.releases.release_all", None)  # not called
+    monkeypatch.setattr("epicrec.papers.epicrec.protocol.release_all", None)  # not called
     with pytest.raises(InputError, match=r"needs implicit;.*pip install 'epicrec\[papers\]'"):
         evaluate("s-epicrec", films, protocol="mae-loss")
 

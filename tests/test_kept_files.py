@@ -18,7 +18,7 @@ import pytest
 from epicrec import BudgetExceededError, Ledger
 from epicrec.client.device import Device
 from epicrec.client.main import bring
-from epicrec.client.remote import Remote
+from epicrec.client.sending.remote import Remote
 from epicrec.client.store import LockedError
 from epicrec.client.vault import WrongPassphraseError
 from epicrec.server import serve

@@ -53,7 +53,7 @@ def test_no_seed_is_made_by_arithmetic() -> None:
             if any(_is_seed(value) for value in inside):
                 found.add((file.name, ast.unparse(node)))
     several = {"seed + seeds", "number - seed"}  # several seeds are run, and counted
-    places = ("four_blocks.py", "d2p_lists.py")
+    places = ("protocol.py",)
     assert found == {(place, text) for place in places for text in several}
 
 

@@ -1,4 +1,4 @@
-"""Extras: parts of the package that need more than the base, and what to install for them."""
+"""Optional dependencies: what to install for the parts of the package that need more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from epicrec.errors import InputError
 
 
 def needs(extra: str, *modules: str) -> None:
-    """Say what to install where an extra's libraries are absent; asked before the work begins."""
+    """Raise an error that says what to install, where one of these modules is absent."""
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
         raise InputError(

@@ -16,11 +16,11 @@ from filelock import SoftFileLock, Timeout, has_fcntl, lock_descriptor
 
 from epicrec.errors import InputError
 
-_ROOM = 1 << 16  # what must fit, at least, where something is about to be written
+_ROOM = 1 << 16  # bytes that must fit before anything is written
 
 
 def check_output(path: str | Path) -> Path:
-    """The path, where a file can be written to it now: to be asked before the work, not after."""
+    """The path, if a file can be written there; checked before the work, not after it."""
     path = Path(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file in it, such as {path / 'model.npz'}")
@@ -33,7 +33,7 @@ def check_output(path: str | Path) -> Path:
 
 
 def check_folder(folder: str | Path) -> Path:
-    """The folder, where it is one or could be made, and files can be written into it now."""
+    """The folder, if it exists or can be made, and files can be written into it."""
     folder = Path(folder)
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not nearest.is_dir():
@@ -45,8 +45,8 @@ def check_folder(folder: str | Path) -> Path:
 
 
 def write_whole(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
-    """Have `write(file)` fill a file that takes this name once it is complete and on the disk."""
-    path = check_output(path).resolve()  # of a link, what it points to
+    """Have `write(file)` fill a file that gets this name only once it is complete and on disk."""
+    path = check_output(path).resolve()  # the target of a link
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -75,7 +75,7 @@ def slug(text: str) -> str:
 def made_once(
     path: Path, key: Mapping[str, Any], make: Callable[[], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Plain values made under this key before, as kept at the path; else made now, and kept."""
+    """The values kept at the path under this key; made now, and kept, where there are none."""
     try:
         found: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
@@ -98,7 +98,7 @@ def _check_room(folder: Path, path: Path) -> None:
 
 
 def _mode(path: Path) -> int:
-    """The rights of the file that is replaced, or those of a new one."""
+    """The permissions of the file that is replaced, or those of a new one."""
     if path.exists():
         return path.stat().st_mode & 0o777
     mask = os.umask(0)
@@ -107,25 +107,25 @@ def _mode(path: Path) -> int:
 
 
 def refused(path: Path, error: OSError) -> InputError:
-    """What to say where the system does not let a file be written."""
+    """The error for a file that the system does not let us write."""
     why = error.strerror or str(error)
     return InputError(f"cannot write {path}: {why}; make room or rights there, or choose elsewhere")
 
 
-_POLL = 0.01  # seconds between looks at a lock that another holds
+_POLL = 0.01  # seconds between attempts at a lock that another process holds
 
 
 @contextmanager
 def locked(path: Path, *, wait: bool) -> Iterator[int]:
-    """The file, made where it is missing, open for this process alone until the block ends.
+    """Open the file, made where it is missing, for this process alone until the block ends.
 
-    Where another has it, wait for it, or raise BlockingIOError. The system lets go of the lock when
-    the process ends, however it ends. The lock is on the file itself; only a system without locks
-    on files has a second file beside it, which whoever comes next removes if its owner is gone.
+    Where another process has it, wait for it, or raise BlockingIOError. The system releases the
+    lock when the process ends, however it ends. The lock is on the file itself; a system without
+    file locks uses a second file beside it, which the next process removes if its owner is gone.
     """
     with ExitStack() as end:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
-        end.callback(os.close, handle)  # lets go of its lock too
+        end.callback(os.close, handle)  # releases its lock, too
         if has_fcntl or sys.platform == "win32":
             held = lock_descriptor(handle, blocking=wait, poll_interval=_POLL)
         else:
@@ -140,7 +140,7 @@ def locked(path: Path, *, wait: bool) -> Iterator[int]:
 
 
 def sync_folder(path: Path) -> None:
-    """Have the names in a folder on the disk. Windows does so itself and opens no folders."""
+    """Flush the names in a folder to disk. Windows does so itself and opens no folders."""
     if sys.platform == "win32":
         return
     handle = os.open(path, os.O_RDONLY)

@@ -11,14 +11,14 @@ from typing import TypeVar
 
 
 def processors() -> int:
-    """How many processors this process may use, where the system says so; else all there are."""
+    """How many processors this process may use, or all where the system does not say."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def free_memory() -> int | None:
-    """Bytes that are free; where the system does not say, all there are, else None."""
+    """Free memory in bytes; where the system does not say, all memory, or None."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:
@@ -30,7 +30,7 @@ def free_memory() -> int | None:
 
 
 def all_memory() -> int | None:
-    """Bytes of memory there are, free or not; None where the system does not say."""
+    """All memory in bytes; None where the system does not say."""
     if hasattr(os, "sysconf") and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys():
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return None
@@ -46,21 +46,21 @@ def peak_memory() -> float | None:
     return peak / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, else kilobytes
 
 
-Part = TypeVar("Part")
+Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def in_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
-    """The results of `work` on each part, in order. Nothing runs before the first is asked for.
+def in_threads(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+    """The results of `work` on each task, in order. Nothing runs before the first is asked for.
 
-    For work that lets go of Python's lock, such as numba's with `nogil`. Each part runs in a copy
-    of the caller's context, so what it reports reaches who listens here.
+    For work that releases Python's lock, such as numba's with `nogil`. Each task runs in a copy of
+    the caller's context, so that its progress reaches the caller's listeners.
     """
-    parts = list(parts)
-    if len(parts) < 2:
-        yield from map(work, parts)
+    tasks = list(tasks)
+    if len(tasks) < 2:
+        yield from map(work, tasks)
         return
-    with ThreadPoolExecutor(min(processors(), len(parts))) as pool:
-        tasks = [pool.submit(copy_context().run, work, part) for part in parts]
-        for task in tasks:
-            yield task.result()
+    with ThreadPoolExecutor(min(processors(), len(tasks))) as pool:
+        running = [pool.submit(copy_context().run, work, task) for task in tasks]
+        for one in running:
+            yield one.result()

@@ -1,4 +1,4 @@
-"""Settings: what a constructor or a protocol takes, checked in one place by name and type."""
+"""Parameters of constructors and protocols, checked in one place by name, type and range."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RANGES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "test_fraction": (lambda value: 0 < value < 1, "between 0 and 1, both excluded"),
     **dict.fromkeys(("n", "max_users", "runs", "seeds"), (lambda value: value >= 1, "at least 1")),
 }
-"""What a setting of this name may be wherever there is one, beside its type."""
+"""The values that a parameter of this name may have, beside its type."""
 
 
 def _is_number(value: Any, kind: type = Real) -> bool:
@@ -41,15 +41,15 @@ def given(**options: Any) -> dict[str, Any]:
 
 
 def taken(function: Callable[..., Any]) -> list[str]:
-    """The names of the settings that a class or a function takes."""
+    """The names of the parameters of a class or a function."""
     return [*inspect.signature(function).parameters]
 
 
 def check(owner: str, function: Callable[..., Any], settings: Mapping[str, Any]) -> None:
-    """Refuse what `function` (a class, or a protocol) does not have or what is not of its kind.
+    """Refuse settings that `function` (a class or a protocol) does not take, or of a wrong type.
 
     Types are read from the annotations: int, float, bool, str, Literal, None and unions of these;
-    anything richer is left to the function itself. `owner` is how messages call it.
+    anything richer is left to the function itself. `owner` is its name in messages.
     """
     known, annotations = taken(function), _annotations(function)
     for name, value in settings.items():
@@ -71,7 +71,7 @@ def check_complete(
     settings: Iterable[str],
     how: Mapping[str, str] | None = None,
 ) -> None:
-    """Refuse to go on without what has no default; `how` says how some are given."""
+    """Refuse to go on without a parameter that has no default; `how` says how to give some."""
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.default is parameter.empty and name not in settings:
             raise InputError(f"{owner} needs {name}; {(how or {}).get(name, f'give {name}=…')}")
@@ -91,13 +91,13 @@ def _check_range(owner: str, name: str, value: Any) -> None:
 def _annotations(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         signature = inspect.signature(function, eval_str=True)
-    except Exception:  # a name that only type checkers see: then the names alone are checked
+    except Exception:  # an annotation that only type checkers can read: check names alone
         return {}
     return {name: p.annotation for name, p in signature.parameters.items()}
 
 
 def _kinds(annotation: Any) -> list[tuple[Callable[[Any], bool], str]] | None:
-    """How to tell each of the plain types of an annotation; None where it is not plain."""
+    """A test and a name for each plain type of an annotation; None where it is not plain."""
     if annotation is None:
         annotation = NoneType
     if get_origin(annotation) in (Union, UnionType):

@@ -1,4 +1,4 @@
-"""Progress: long work says how far it is; whoever wants to show it listens."""
+"""Progress: long work reports how far it is, and listeners show it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _listeners: ContextVar[tuple[Listener, ...]] = ContextVar("listeners", default=(
 def listening(listener: Listener) -> Iterator[None]:
     """Have `listener(what, done, total)` called by everything that runs inside.
 
-    Work in other threads is heard where it was started by `epicrec.machine.in_threads`; a thread
-    that someone else began is someone else's work.
+    Other threads are heard only if `epicrec.machine.in_threads` started them.
     """
     token = _listeners.set((*_listeners.get(), listener))
     try:
@@ -26,6 +25,6 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def report(what: str, done: int, total: int) -> None:
-    """Tell the listeners, if any, that `done` of `total` steps of this work are behind us."""
+    """Tell the listeners, if any, that `done` of `total` steps of this work are done."""
     for listener in _listeners.get():
         listener(what, done, total)

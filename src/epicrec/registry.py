@@ -41,7 +41,7 @@ class Entry:
 def entries(group: str) -> Mapping[str, tuple[Entry, ...]]:
     """What is registered under each name: our names first, then others', each in order.
 
-    More than one entry under a name is two packages' quarrel; only who asks for that name hears it.
+    Where two packages register the same name, only a request for that name fails.
     """
     found = [
         Entry(point.name, point.value.replace(" ", ""), point.dist.name if point.dist else "?")
@@ -59,7 +59,7 @@ def entries(group: str) -> Mapping[str, tuple[Entry, ...]]:
 
 
 def names(group: str) -> list[str]:
-    """The registered names: ours, then others'."""
+    """The registered names: ours, then those of other packages."""
     return [*entries(group)]
 
 
@@ -98,7 +98,7 @@ def load_object(group: str, name: str) -> Any:
 def load_class(group: str, name: str, base: type, *, as_published: bool = False) -> type[Any]:
     """The class registered under a name, or the paper's own version of it."""
     if as_published:
-        entry(group, name)  # a name that nobody has is the first thing to say
+        entry(group, name)  # an unknown name is the first error to report
         if name not in entries(published(group)):
             has = ", ".join(entries(published(group)))
             raise InputError(f"{name} has no version as published; those that have: {has}")
@@ -120,5 +120,5 @@ def name_of(group: str, cls: type) -> str | None:
 
 
 def place_of(cls: type) -> str:
-    """Where a class is found, as an entry point says it."""
+    """The `module:class` of a class, as an entry point has it."""
     return f"{cls.__module__}:{cls.__qualname__}"

@@ -1,4 +1,4 @@
-"""Seeds: from one seed a seed of its own for every draw that must not share its words with others.
+"""Seeds: one seed gives every draw its own, so that no two draws share random words.
 
 A seed is for experiments. Where there is none, every draw takes fresh randomness from the system.
 Splits and the simulated viewers use the seed itself and keep their streams for good.
@@ -21,7 +21,7 @@ def derived(seed: None, *names: object) -> None: ...
 @overload
 def derived(seed: int | None, *names: object) -> int | None: ...
 def derived(seed: int | None, *names: object) -> int | None:
-    """The seed of what these names say, by a hash; a person's does not depend on who else is there.
+    """The seed for these names, by a hash; a user's does not depend on who else is there.
 
     >>> derived(1, "release", "ann") == derived(1, "release", "bob")
     False
@@ -35,7 +35,7 @@ def derived(seed: int | None, *names: object) -> int | None:
 
 
 def checked(seed: int | None) -> int | None:
-    """The seed, where it is one."""
+    """The seed as an int, or an error where it is no seed."""
     if seed is None:
         return None
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:

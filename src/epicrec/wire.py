@@ -1,8 +1,8 @@
-"""What both ends say: the messages between client and server, as JSON with Gorse's PascalCase keys.
+"""The messages between client and server: JSON with Gorse's PascalCase keys.
 
 Gorse's own messages (Item, User, Feedback, pages, scores) keep its names, so that its clients can
-speak to our server and ours to Gorse. Registration, Released, ModelInfo and
-SigningKey are additions.
+speak to our server and ours to Gorse. Registration, Released, ModelInfo and SigningKey are
+additions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _dated(value: Any) -> Any:
 
 
 def _plain(value: Any, most: int = MOST_EXTRAS) -> Any:
-    """JSON that can be stored and said again: not too long, not too deep, of text and numbers."""
+    """JSON that can be stored and sent again: not too long and not too deep."""
     level = [value]
     for _ in range(_DEEPEST):
         inner = [list(one.values()) if isinstance(one, dict) else one for one in level]
@@ -94,14 +94,14 @@ Extras = Annotated[dict[Name, Any] | list[Any] | None, AfterValidator(_plain)]
 StatedGuarantee = Annotated[dict[str, Any], AfterValidator(_guarantee)]
 """`Guarantee.to_dict()`: epsilon (null for none), delta, unit, relation, status, assumes, ...."""
 StatedRelease = Annotated[dict[str, Any], AfterValidator(_release)]
-"""`perturb.Release.to_dict()`; what the device keeps of it is dropped where it still stands."""
+"""`perturb.Release.to_dict()`; any part that the device should have kept is dropped."""
 _ITEM_IDS = TypeAdapter(list[Id])
 _ONE_EACH = ("items", "counts", "ratings")
-"""What a release has one of for each item; these are counted by rows."""
+"""The parts of a release with one entry for each item; these are limited by `MOST_ROWS`."""
 
 
 class Message(BaseModel):
-    """Strict about what it knows; keys it does not know are ignored, as Gorse does."""
+    """Strict about known keys; unknown keys are ignored, as Gorse does."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -188,15 +188,15 @@ class Health(Message):
 
 
 class Registration(Message):
-    """A client's id and its secret, which is told once and goes into `X-API-Key`."""
+    """A client's id and its secret, which is sent once and goes into `X-API-Key`."""
 
     UserId: str
     Secret: str
 
 
 class Released(Message):
-    """A release of one client, beside its others; in the place of the one with the same id, so
-    that sending it again changes nothing. Whoever gives no id has one release, the last."""
+    """A release of one client, beside its others. It replaces the one with the same id, so that
+    sending it again changes nothing. A client that gives no id has one release, the last."""
 
     Release: StatedRelease
     ReleaseId: Annotated[str, Field(max_length=64, pattern=PRINTABLE)] = ""
@@ -205,7 +205,7 @@ class Released(Message):
 
 
 class ModelInfo(Message):
-    """The published item model: which one it is, and what it promises to those it learned from."""
+    """The published item model, and its guarantee to the users it was learned from."""
 
     Version: int
     Hash: str
@@ -218,7 +218,7 @@ class ModelInfo(Message):
 
 
 class SigningKey(Message):
-    """Which part a server has in common models, and the key that it signs rounds with."""
+    """A server's role in shared models, and the key that it signs rounds with."""
 
     Role: Literal["leader", "helper"]
     Key: str
@@ -226,6 +226,6 @@ class SigningKey(Message):
 
 
 class Problem(Message):
-    """What went wrong and what to do; the body of every answer above 399."""
+    """What went wrong and what to do; the body of every response with status 400 or more."""
 
     detail: str

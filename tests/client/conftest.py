@@ -16,13 +16,13 @@ import httpx
 import pytest
 
 from epicrec import wire
-from epicrec.client import published
 from epicrec.client.device import Device
-from epicrec.client.door import Door
 from epicrec.client.main import make_client
-from epicrec.client.pages import working
-from epicrec.client.remote import Remote
-from epicrec.client.web import State
+from epicrec.client.ranking import item_model as published
+from epicrec.client.sending.remote import Remote
+from epicrec.client.web import jobs as working
+from epicrec.client.web.request import State
+from epicrec.client.web.security import Door
 from epicrec.data import Catalogue, Ratings
 from epicrec.models import model_class
 from epicrec.server import Settings

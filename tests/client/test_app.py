@@ -9,7 +9,7 @@ import pytest
 
 from client.conftest import Pages, Served, serving, showing, shown_payload
 from epicrec.client.main import make_client
-from epicrec.client.remote import shown_certificate
+from epicrec.client.sending.remote import shown_certificate
 from epicrec.errors import InputError
 
 EVERY_PAGE = (

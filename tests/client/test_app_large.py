@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from client.conftest import Pages, serving, showing
-from epicrec.client import for_you
-from epicrec.client.matching import Matcher
-from epicrec.client.pages import working
+from epicrec.client.matching.matcher import Matcher
+from epicrec.client.ranking import for_you
+from epicrec.client.web import jobs
 from epicrec.data import Catalogue, Ratings
 from loopback import PATIENCE
 
@@ -99,7 +99,7 @@ def test_many_visits_are_imported_beside_the_pages(
             yield match
 
     monkeypatch.setattr(Matcher, "match_all", waiting)
-    monkeypatch.setattr(working, "PATIENCE", 0.05)
+    monkeypatch.setattr(jobs, "PATIENCE", 0.05)
     asked = large.http.post("/sources/browsers", data={"profile": str(history)})
     assert seen.wait(PATIENCE)
     assert "<progress" in asked.text, "it does not keep the page waiting"

@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from epicrec.client.matching import Matcher
-from epicrec.client.sources import Family, Profile, Visit, browsers, find_profiles, read_visits
+from epicrec.client.imports import browsers
+from epicrec.client.imports.browsers import Family, Profile, find_profiles, read_visits
+from epicrec.client.matching.matcher import Matcher
+from epicrec.client.viewing import Visit
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.progress import listening

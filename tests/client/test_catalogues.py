@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from epicrec.client.catalogues import read_catalogue
-from epicrec.client.matching import Matcher
-from epicrec.client.sources import Viewing
+from epicrec.client.matching.catalogues import read_catalogue
+from epicrec.client.matching.matcher import Matcher
+from epicrec.client.viewing import Viewing
 from epicrec.errors import InputError
 
 MOVIES = (
@@ -185,7 +185,8 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     code = (
-        "import sys, epicrec.client.matching, epicrec.client.posters, epicrec.client.catalogues;"
+        "import sys, epicrec.client.web.posters, epicrec.client.matching.catalogues;"
+        "import epicrec.client.matching.matcher;"
         "print({'numba', 'pandas', 'scipy', 'epicrec.server'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -57,7 +57,7 @@ def test_a_second_start_opens_the_first(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("webbrowser.open", opened.append)
     with showing(tmp_path / "client") as pages:
         folder, port = tmp_path / "client", pages.door.port
-        monkeypatch.setattr("epicrec.client.door.has_screen", lambda: True)
+        monkeypatch.setattr("epicrec.client.web.security.has_screen", lambda: True)
         main.run_client(folder=folder, port=port, catalogue="films")
         assert opened == [f"http://127.0.0.1:{port}/"]
         with pytest.raises(InputError, match="another client"):

@@ -22,9 +22,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 import killing
 from client.conftest import Pages, showing
-from epicrec.client import extension as extensions
 from epicrec.client.device import Device
-from epicrec.client.sealing import NONCE, SealedKey
+from epicrec.client.imports import extension as extensions
+from epicrec.client.imports.sealed_messages import NONCE, SealedKey
 from epicrec.data import Catalogue
 from loopback import PATIENCE, TRUSTED
 

@@ -10,7 +10,7 @@ import pytest
 
 from client.conftest import Pages, showing
 from epicrec.client.history import History
-from epicrec.client.sources import Evidence, Viewing
+from epicrec.client.viewing import Evidence, Viewing
 from epicrec.data import Catalogue
 
 

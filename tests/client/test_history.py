@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from epicrec.client.history import History
-from epicrec.client.imports import Imports
-from epicrec.client.matching import Matcher
-from epicrec.client.sources import Evidence, Viewing
+from epicrec.client.imports.review import Imports
+from epicrec.client.matching.matcher import Matcher
 from epicrec.client.store import Store
+from epicrec.client.viewing import Evidence, Viewing
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 

@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epicrec.client.sources import Evidence, Import, Viewing, archives, recognise, write_own
-from epicrec.client.sources.netflix import is_short
-from epicrec.client.sources.tables import read_table
+from epicrec.client.imports import archives
+from epicrec.client.imports.csv_history import write_history
+from epicrec.client.imports.csv_tables import read_table
+from epicrec.client.imports.netflix import is_short
+from epicrec.client.imports.recognise import recognise
+from epicrec.client.viewing import Evidence, Import, Viewing
 from epicrec.errors import InputError
 
 TODAY = date(2026, 5, 1)
@@ -252,7 +255,7 @@ def test_imdb_ratings_go_by_number_and_known_types() -> None:
 
 class TestOwn:
     def test_formulas_are_disarmed(self) -> None:
-        text = write_own([Viewing('=HYPERLINK("http://x")', "@evil"), Viewing("-1", "+2")])
+        text = write_history([Viewing('=HYPERLINK("http://x")', "@evil"), Viewing("-1", "+2")])
         cells = [cell for line in text.splitlines() for cell in line.split(",")]
         assert not any(cell.strip('"').startswith(("=", "+", "-", "@", "\t")) for cell in cells)
         assert {v.title for v in read("x.csv", text).viewings} == {'=HYPERLINK("http://x")', "-1"}
@@ -278,7 +281,7 @@ class TestOwn:
         )
     )
     def test_what_is_written_is_read_back(self, viewings: list[Viewing]) -> None:
-        found = read("x.csv", write_own(viewings))
+        found = read("x.csv", write_history(viewings))
         keys = ("title", "source", "year", "imdb_id", "tmdb_id", "watched_at", "rating")
         assert [[getattr(v, k) for k in keys] for v in found.viewings] == [
             [getattr(v, k) for k in keys] for v in viewings

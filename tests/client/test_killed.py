@@ -17,12 +17,11 @@ import pytest
 
 import killing
 from client.conftest import Served, shown_payload
-from epicrec.client.device import Device
+from epicrec.client.device import UPLOADS, Device
 from epicrec.client.main import catalogue_of
 from epicrec.client.store import PLAIN
-from epicrec.client.uploads import UPLOADS
 from epicrec.data import Catalogue
-from epicrec.server.store import releases
+from epicrec.server.store import feedback
 from loopback import PATIENCE, TRUSTED
 
 MOMENTS = ("20", "write 1", "answer 2", "COMMIT 9", "fsync 4", "answer 9")
@@ -179,7 +178,7 @@ def test_killed_while_the_pages_are_used(
     moments: Sequence[str],
     catalogue: str,
 ) -> None:
-    folder, put = tmp_path / "client", releases.put
+    folder, put = tmp_path / "client", feedback.put
     arrived: list[tuple[Rows, set[str]]] = []
 
     def note(connection: Any, rows: list[Any], **options: Any) -> set[int]:
@@ -187,7 +186,7 @@ def test_killed_while_the_pages_are_used(
         arrived.append((tuple((row.UserId, row.ItemId, row.Value) for row in rows), due(folder)))
         return put(connection, rows, **options)
 
-    monkeypatch.setattr(releases, "put", note)
+    monkeypatch.setattr(feedback, "put", note)
     program = ["client", "--folder", str(folder), "--server", served.url, "--port", "0"]
     program += ["--catalogue", catalogue]
     person = Person(films, lists=catalogue == "titles")

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rapidfuzz import process
 
-from epicrec.client import matching
-from epicrec.client.catalogues import read_catalogue
-from epicrec.client.matching import Matcher, Status
-from epicrec.client.sources import Evidence, Viewing, Visit
-from epicrec.client.sources.titles import MAX_TITLE, normalise, read_slug
+from epicrec.client.matching.catalogues import read_catalogue
+from epicrec.client.matching.matcher import Matcher, Status
+from epicrec.client.matching.titles import MAX_TITLE, normalise, read_slug
+from epicrec.client.viewing import Evidence, Viewing, Visit
 from epicrec.data import Catalogue
 from epicrec.progress import listening
 
@@ -361,13 +361,13 @@ def test_many_unknown_films_with_progress(
     ]
     heard: list[tuple[str, int, int]] = []
     compared: list[int] = []
-    extract = matching.process.extract
+    extract = process.extract
 
     def counting(title: str, candidates: list[str], **options: object) -> object:
         compared.append(len(candidates))
         return extract(title, candidates, **options)
 
-    monkeypatch.setattr(matching.process, "extract", counting)
+    monkeypatch.setattr(process, "extract", counting)
     with listening(lambda *step: heard.append(step)):
         found = list(Matcher(films).match_all([*visits, *visits]))
     assert sum(match.item_id == "heat-1995" for match in found) == 4_800

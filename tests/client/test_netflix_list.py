@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from epicrec.client.matching import Match, Matcher, Status
-from epicrec.client.sources import recognise
+from epicrec.client.imports.recognise import recognise
+from epicrec.client.matching.matcher import Match, Matcher, Status
 from epicrec.data.datasets import load_catalogue
 
 with (Path(__file__).parent / "netflix_list.csv").open(encoding="utf-8") as file:

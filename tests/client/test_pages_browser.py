@@ -22,12 +22,11 @@ import pytest
 from client.conftest import Pages, Served, serving, showing
 from client.film_site import NAME, film_site
 from client.test_netflix_list import netflix_export
-from epicrec.client import door as doors
-from epicrec.client.choice import Choice
 from epicrec.client.history import History
-from epicrec.client.job import Job
-from epicrec.client.pages.working import onward
+from epicrec.client.sending.privacy_choice import Choice
 from epicrec.client.store import Store
+from epicrec.client.web import security as doors
+from epicrec.client.web.jobs import Job, onward
 from epicrec.progress import report
 from loopback import PATIENCE
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epicrec.client.posters import HEIGHT, WIDTH, draw_poster
+from epicrec.client.web.posters import HEIGHT, WIDTH, draw_poster
 from epicrec.data import Catalogue
 
 SVG = "{http://www.w3.org/2000/svg}"

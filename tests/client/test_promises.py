@@ -24,28 +24,25 @@ import pytest
 from scipy.sparse import csr_array
 
 from client.conftest import Served, serving
-from client.test_common_promises import CHECKS as OF_THE_COMMON_MODEL
 from client.test_extension import HEAT, ORIGIN, Paired
-from epicrec.client import promises
-from epicrec.client.choice import Choice
+from client.test_shared_model_promises import CHECKS as OF_THE_SHARED_MODEL
 from epicrec.client.device import Device
-from epicrec.client.learned import in_worlds
-from epicrec.client.pages import films as film_pages
-from epicrec.client.pages import history, privacy, settings
-from epicrec.client.promises import PROMISES
-from epicrec.client.releases import Stored
-from epicrec.client.remote import ChangedError, Remote, RemoteError
-from epicrec.client.schedule import next_moment, run_due, set_schedule
+from epicrec.client.sending.exposure import in_worlds
+from epicrec.client.sending.outbox import StoredRelease
+from epicrec.client.sending.privacy_choice import Choice
+from epicrec.client.sending.remote import ChangedError, Remote, RemoteError
+from epicrec.client.sending.schedule import next_moment, run_due, set_schedule
 from epicrec.client.vault import Vault
-from epicrec.client.web import Ask, State
+from epicrec.client.web import film_pages, history_pages, privacy_pages, promises, settings_pages
+from epicrec.client.web.promises import PROMISES
+from epicrec.client.web.request import Ask, State
 from epicrec.data import Catalogue, Ratings
 from epicrec.perturb import D2P, Release, perturber_class
+from epicrec.perturb.contract import Sent, Told
 from epicrec.perturb.levels import ALL, NO
-from epicrec.perturb.received import Sent, Told
 from loopback import ADMIN, PATIENCE
 
-TEMPLATES = Path(promises.__file__).parent / "templates"
-PAGES = TEMPLATES.parent / "pages"
+WEB = Path(promises.__file__).parent
 ABOUT_SENDING = re.compile(
     r"\b(sent|sends?|sending|told|tells?|knows?|known|learn\w*|leaves?|holds?|nobody|anywhere|"
     r"asks?|asked)\b"
@@ -68,7 +65,7 @@ class Round:
         said = State(lambda _: self.device, self.device)
         for page, given in pages:
             form = {key: [value] for key, value in given.items()}
-            files = [("own.csv", CSV)] if page is history.upload else []
+            files = [("own.csv", CSV)] if page is history_pages.upload else []
             path = {name: given[name] for name in ("id", "item_id") if name in given}
             answer = page(Ask(said, path, dict(given), form, files))
             self.device.published.settle()
@@ -91,16 +88,17 @@ class Round:
         }  # fmt: skip
 
     @property
-    def first(self) -> Stored:
-        found: Stored = self.kept["first"]
+    def first(self) -> StoredRelease:
+        found: StoredRelease = self.kept["first"]
         return found
 
 
 LOOKING = [
-    (history.start, {}), (history.history, {}), (history.sources, {}), (privacy.privacy, {}),
-    (privacy.preview, {}), (privacy.learned, {"look": "1"}), (privacy.ledger, {}),
-    (settings.server, {}), (settings.data, {}), (film_pages.for_you, {}), (film_pages.browse, {}),
-    (film_pages.watchlist, {}),
+    (history_pages.start, {}), (history_pages.history, {}), (history_pages.sources, {}),
+    (privacy_pages.privacy, {}), (privacy_pages.preview, {}),
+    (privacy_pages.learned, {"look": "1"}), (privacy_pages.ledger, {}),
+    (settings_pages.server, {}), (settings_pages.data, {}),
+    (film_pages.for_you, {}), (film_pages.browse, {}), (film_pages.watchlist, {}),
 ]  # fmt: skip
 
 
@@ -114,16 +112,16 @@ def told(
         served.publish(viewers)
         with closing(Device(base / "alone", films, dial=served.dial)) as alone:
             without = Round(alone, served)
-            without.step("alone", (history.example, {}), *LOOKING)
+            without.step("alone", (history_pages.example, {}), *LOOKING)
         with closing(Device(base / "device", films, server=served.url, dial=served.dial)) as device:
             now = Round(device, served, dict(without.steps), dict(without.shown))
             device.choose(Choice(overall=NO))
-            now.step("fresh", (history.example, {}), (history.upload, {}), *LOOKING)
+            now.step("fresh", (history_pages.example, {}), (history_pages.upload, {}), *LOOKING)
             set_schedule(device, "weekly")
             now.step("fetching at no release", (film_pages.refresh, {}))
             device.store.set(schedule=None)
             device.choose(Choice())
-            now.step("drawing", (privacy.draw, {}), *LOOKING)
+            now.step("drawing", (privacy_pages.draw, {}), *LOOKING)
             now.kept["first"] = stored = device.releases.unsent()[0]
             now.kept["entered"] = len(device.ledger.entries())
             now.kept["rows before"] = device.for_you().rows
@@ -135,18 +133,18 @@ def told(
 
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(Remote, "put_release", put_and_look)
-                now.step("sending", (privacy.send, {"id": stored.id, "weekly": "yes"}))
+                now.step("sending", (privacy_pages.send, {"id": stored.id, "weekly": "yes"}))
             now.kept["at the server"] = arrived
             now.kept["sent"], now.kept["name"] = device.releases.get(stored.id), device.account
             now.kept["rows after"] = device.for_you().rows
             now.step("looking", *LOOKING)
             now.step("not interested", (film_pages.mark, {"item_id": "heat-1995", "act": "no"}))
             now.step("a film", (film_pages.film, {"item_id": "alien-1979"}))
-            now.step("nothing new", (privacy.draw, {}), (privacy.preview, {}))
+            now.step("nothing new", (privacy_pages.draw, {}), (privacy_pages.preview, {}))
             now.kept["empty"] = device.releases.unsent()[0]
             device.set_limit(0.01)
             releases = len(device.releases.all())
-            now.step("refused", (privacy.draw, {}))
+            now.step("refused", (privacy_pages.draw, {}))
             now.kept["refused"] = len(device.releases.all()) - releases
             device.set_limit(50)
             due = next_moment(device.store.setting("schedule"))
@@ -168,7 +166,7 @@ def told(
             device.choose(Choice(mechanism="d2p"))
             now.kept["d2p"] = device.draw()
             now.kept["copy"] = device.store.copy()
-            now.step("deleting there", (settings.forget_there, {"sure": "yes"}))
+            now.step("deleting there", (settings_pages.forget_there, {"sure": "yes"}))
             now.kept["held after"] = served.rows_of(dict(now.kept["name"]))
             now.kept["plan after"] = device.store.setting("schedule")
             now.step("looking nameless", (film_pages.refresh, {}), *LOOKING)
@@ -177,16 +175,18 @@ def told(
             device.accounts.registered()
             device.releases.readdress(waiting.id, (device.account or {})["user_id"])
             now.kept["anew"] = device.releases.get(waiting.id)
-            now.step("sending anew", (privacy.send, {"id": waiting.id}))
+            now.step("sending anew", (privacy_pages.send, {"id": waiting.id}))
             now.kept["lost"], now.kept["repeated"] = lost_and_repeated(now)
             now.kept["second name"] = dict(device.account or {})
             now.kept["spent"] = device.ledger.total()["item"].epsilon
-            now.step("deleting here", (settings.erase, {"sure": "yes"}))
+            now.step("deleting here", (settings_pages.erase, {"sure": "yes"}))
             now.kept["still held"] = served.rows_of(now.kept["second name"])
             now.kept["ledger after"] = device.ledger.total()["item"].epsilon
             now.kept["films after"] = device.history.count()
             now.step("after", *LOOKING)
-            now.step("deleting the ledger", (settings.erase, {"sure": "yes", "ledger": "yes"}))
+            now.step(
+                "deleting the ledger", (settings_pages.erase, {"sure": "yes", "ledger": "yes"})
+            )
             now.kept["ledger gone"] = device.ledger.entries()
             yield now
 
@@ -204,8 +204,8 @@ def lost_and_repeated(told: Round) -> tuple[bytes, bytes]:
     spent = device.ledger.total()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Remote, "put_release", break_the_line)
-        told.step("lost", (privacy.send, {"id": drawn.id}))
-    told.step("repeated", (privacy.send, {"id": drawn.id}))
+        told.step("lost", (privacy_pages.send, {"id": drawn.id}))
+    told.step("repeated", (privacy_pages.send, {"id": drawn.id}))
     assert device.ledger.total() == spent, "at no cost"
     return put(told, "lost")[0], put(told, "repeated")[0]
 
@@ -222,7 +222,7 @@ def only_the_model(*steps: str) -> Callable[[Round], bool]:
     return lambda told: told.paths(*steps) <= MODEL
 
 
-def without_the_name(stored: Stored) -> bytes:
+def without_the_name(stored: StoredRelease) -> bytes:
     return re.sub(rb'"UserId":"\w*"', b'"UserId":""', stored.payload)
 
 
@@ -621,7 +621,7 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
 
 
 def test_there_is_a_check_for_every_sentence() -> None:
-    assert set(CHECKS) | set(OF_THE_COMMON_MODEL) == set(PROMISES.values())
+    assert set(CHECKS) | set(OF_THE_SHARED_MODEL) == set(PROMISES.values())
 
 
 @pytest.mark.parametrize("sentence", CHECKS)
@@ -631,7 +631,7 @@ def test_what_the_pages_say_is_what_happened(told: Round, sentence: str) -> None
 
 def test_the_sentences_stand_on_the_pages(told: Round) -> None:
     """Every sentence has its place, and a page shows it with its key."""
-    files = [*TEMPLATES.glob("*.html"), *PAGES.glob("*.py")]
+    files = [*WEB.glob("templates/*.html"), *WEB.glob("*_pages.py")]
     calls = "".join(_calls(path.read_text("utf-8")) for path in files)
     assert [key for key in PROMISES if f'"{key}"' not in calls] == []
     assert f'data-promise="footer">{PROMISES["footer"]}' in told.shown["looking"]
@@ -672,7 +672,7 @@ NOT_PROMISES = (
 def test_no_other_sentence_speaks_of_what_is_sent_or_known() -> None:
     """What stands in a template and not in the table is about something else."""
     found = set()
-    for path in TEMPLATES.glob("*.html"):
+    for path in WEB.glob("templates/*.html"):
         text = re.sub(r"{%.*?%}|{{.*?}}|{#.*?#}", " ", path.read_text("utf-8"), flags=re.DOTALL)
         text = re.sub(r"</?(?:strong|i|code|span|a|label|button|b)\b[^>]*>", "", text)
         for piece in re.split(r"<[^>]*>|(?<=[.:;?])\s", text):

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from client.conftest import Served
-from epicrec.client.ranking import best, blended_scores, model_scores, well_liked
+from epicrec.client.ranking.scores import best, blended_scores, model_scores, well_liked
 from epicrec.data import Catalogue, Ratings, Scale, split_per_user
 from epicrec.data.simulate import simulate_table
+from epicrec.demo.client_quality import measure
+from epicrec.demo.viewers import viewers_of
 from epicrec.models import model_class
-from epicrec.system.quality import measure, viewers_of
 
 
 def test_the_table(films: Catalogue, viewers: Ratings, publishing: Served) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from client.conftest import Served
 from epicrec.client.device import Device
-from epicrec.client.ranking import (
+from epicrec.client.ranking.rows import Rows, positions
+from epicrec.client.ranking.scores import (
     Row,
     best,
     blended_scores,
@@ -18,7 +19,6 @@ from epicrec.client.ranking import (
     popularity_of,
     well_liked,
 )
-from epicrec.client.rows import Rows, positions
 from epicrec.data import Catalogue, Ratings
 from epicrec.data.catalogue import with_text_ids
 from epicrec.models import Recommender, model_class

@@ -21,12 +21,12 @@ from scipy.stats import mannwhitneyu
 
 from client.conftest import Served
 from epicrec import wire
-from epicrec.client.choice import D2P_NAME, Choice
 from epicrec.client.device import Device
-from epicrec.client.learned import category_views, title_odds
-from epicrec.client.releases import CHOSEN_MOMENT, Releases
-from epicrec.client.remote import Remote, RemoteError
-from epicrec.client.schedule import next_moment, run_due, set_schedule
+from epicrec.client.sending.exposure import category_views, title_odds
+from epicrec.client.sending.outbox import CHOSEN_MOMENT, Releases
+from epicrec.client.sending.privacy_choice import D2P_NAME, Choice
+from epicrec.client.sending.remote import Remote, RemoteError
+from epicrec.client.sending.schedule import next_moment, run_due, set_schedule
 from epicrec.client.store import PLAIN, Store
 from epicrec.data import Catalogue
 from epicrec.errors import BudgetExceededError, InputError
@@ -419,9 +419,9 @@ def test_a_crash_at_each_step(
 CHILD = """
 import os, sys, traceback
 from pathlib import Path
-from epicrec.client.choice import Choice
+from epicrec.client.sending.privacy_choice import Choice
 from epicrec.client.device import Device
-from epicrec.client.matching import Matcher
+from epicrec.client.matching.matcher import Matcher
 from epicrec.data.datasets import load_catalogue
 from killing import kill_at
 

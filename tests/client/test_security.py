@@ -13,10 +13,8 @@ import httpx
 import pytest
 
 from client.conftest import Pages, serving, showing
-from epicrec.client import door as doors
 from epicrec.client.device import Device
-from epicrec.client.door import Door
-from epicrec.client.remote import (
+from epicrec.client.sending.remote import (
     ChangedError,
     Remote,
     UntrustedError,
@@ -24,7 +22,9 @@ from epicrec.client.remote import (
     fingerprint,
     shown_certificate,
 )
-from epicrec.client.web import read_form
+from epicrec.client.web import security as doors
+from epicrec.client.web.forms import read_form
+from epicrec.client.web.security import Door
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from loopback import PATIENCE, TRUSTED

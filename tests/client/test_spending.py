@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -12,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from client.conftest import Pages, Served
-from epicrec.client.choice import Choice
 from epicrec.client.device import Device
 from epicrec.client.main import bring
+from epicrec.client.sending.privacy_choice import Choice
 from epicrec.client.store import PLAIN, SEALED, LockedError
 from epicrec.client.vault import WrongPassphraseError
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
-from kept import contents
 
 PHRASE = "four words are better"
 
@@ -62,6 +60,42 @@ def test_a_film_is_counted_once_whatever_list_it_stands_in(
         assert total(device) > before, "the first list again: what the second counted may be in it"
 
 
+@pytest.mark.parametrize(
+    ("strengths", "spent"),
+    [(("balanced", "weak"), [2.0, 5.0]), (("weak", "balanced"), [4.0, 4.0])],
+)
+def test_a_later_list_adds_a_release_unless_one_that_cost_as_much_was_added(
+    tmp_path: Path, films: Catalogue, served: Served, strengths: tuple[str, str],
+    spent: list[float],
+) -> None:  # fmt: skip
+    """Balanced costs ε = 1 and weak 3. What is added for the one does not pay for the other."""
+    with closing(Device(tmp_path, films, server=served.url)) as device:
+        device.set_limit(100)
+        device.choose(Choice(strength="balanced"))
+        device.history.add([str(i) for i in films.item_ids[:30]])
+        device.draw()
+        assert total(device) == 1
+    with closing(Device(tmp_path, renumbered(films), server=served.url)) as device:
+        for strength, ledger_says in zip(strengths, spent, strict=True):
+            device.choose(Choice(strength=strength))
+            device.draw()
+            assert total(device) == ledger_says, strength
+
+
+def test_a_film_stays_counted_when_its_list_learns_its_title(
+    tmp_path: Path, films: Catalogue, served: Served
+) -> None:
+    ids = [str(i) for i in films.item_ids]
+    nameless = films.to_table().set_column(1, "title", [["", *films.titles.tolist()[1:]]])
+    assert nameless.column_names == films.to_table().column_names
+    with closing(Device(tmp_path, Catalogue.from_table(nameless), server=served.url)) as device:
+        device.history.add(ids[:1])
+        device.draw()
+        assert device.outlook().counted == 1
+    with closing(Device(tmp_path, films, server=served.url)) as device:
+        assert (device.outlook().counted, device.outlook().fresh) == (1, 0)
+
+
 def exported(device: Device, path: Path) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(PLAIN, device.store.copy())
@@ -99,21 +133,6 @@ def test_an_old_copy_does_not_roll_back(tmp_path: Path, films: Catalogue, served
         assert total(device) == pytest.approx(2 * one), "the copy does not know the rest"
         device.draw()
         assert total(device) == pytest.approx(2 * one)
-
-
-def test_a_store_that_counted_by_ids_counts_on_and_adds_once(tmp_path: Path) -> None:
-    """What it counted stays counted; that nobody knows the list it stood in costs one draw."""
-    version = Path(contents.__file__).parent / "0.1.0"
-    folder = shutil.copytree(version / "client", tmp_path / "client")
-    with closing(Device(folder, contents.films_of(version))) as device:
-        counted = device.outlook().counted
-        assert counted > 0
-        device.choose(Choice(strength="balanced"))
-        spent, first, second = total(device), device.draw(), device.draw()
-        assert first.group is None
-        assert second.group == second.id
-        assert total(device) > spent
-        assert device.outlook().fresh == 0
 
 
 def test_a_damaged_ledger_is_not_brought(tmp_path: Path, films: Catalogue) -> None:

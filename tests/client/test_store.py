@@ -1,9 +1,10 @@
-"""The store: private, sealed on request, migrated, one client at a time, whole after a crash."""
+"""The store: private, sealed on request, of one version, one client at a time."""
 
 from __future__ import annotations
 
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from epicrec.client.device import Device
 from epicrec.client.history import History
 from epicrec.client.main import default_folder
-from epicrec.client.store import MIGRATIONS, PLAIN, SEALED, LockedError, Store, restore
+from epicrec.client.store import PLAIN, SEALED, LockedError, Store, restore
 from epicrec.client.vault import WrongPassphraseError
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
@@ -28,7 +29,7 @@ def test_only_the_owner_may_read(tmp_path: Path) -> None:
     store.close()
 
 
-def test_the_store_is_where_the_version_before_kept_it(tmp_path: Path, monkeypatch) -> None:
+def test_the_store_is_in_the_users_data_folder(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     assert default_folder() == tmp_path / ".local" / "share" / "epicrec"
@@ -108,26 +109,20 @@ def test_short_passphrases_are_refused(tmp_path: Path) -> None:
     store.close()
 
 
-def test_an_older_store_is_brought_up_to_date(tmp_path: Path) -> None:
-    old = sqlite3.connect(tmp_path / PLAIN)
-    old.executescript(MIGRATIONS[0] + "; PRAGMA user_version = 1;")
-    old.execute("INSERT INTO unwanted VALUES ('kept')")
-    old.commit()
-    old.close()
-    store = Store(tmp_path)
-    with store.reading() as db:
-        assert db.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
-        assert db.execute("SELECT item_id FROM unwanted").fetchone()[0] == "kept"
-        assert db.execute("SELECT count(*) FROM releases").fetchone()[0] == 0
+def test_a_store_of_another_version_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    store = Store(tmp_path / "here")
+    History(store).add(["a"])
     store.close()
-
-
-def test_a_newer_store_is_refused(tmp_path: Path) -> None:
-    newer = sqlite3.connect(tmp_path / PLAIN)
-    newer.execute("PRAGMA user_version = 99")
-    newer.close()
-    with pytest.raises(InputError, match="newer"):
-        Store(tmp_path)
+    file = tmp_path / "here" / PLAIN
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("PRAGMA user_version = 99")
+    before = file.read_bytes()
+    with pytest.raises(InputError, match=r"another version of epicrec .*99"):
+        Store(tmp_path / "here")
+    with pytest.raises(InputError, match=r"another version of epicrec .*99"):
+        restore(tmp_path / "there", before)
+    assert file.read_bytes() == before
+    assert not (tmp_path / "there").exists(), "nothing is begun with it"
 
 
 def test_a_damaged_store_says_so(tmp_path: Path) -> None:

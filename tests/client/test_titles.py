@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from client.conftest import Pages, Served, showing
-from epicrec.client.catalogues import merged
-from epicrec.client.choice import Choice
 from epicrec.client.device import Device
+from epicrec.client.matching.catalogues import merged
+from epicrec.client.sending.privacy_choice import Choice
 from epicrec.data import Catalogue
 from epicrec.data.datasets import load_catalogue
-from epicrec.data.usual import among, usual_titles
-from epicrec.server.training.evidence import gather
+from epicrec.data.embedded import among, usual_titles
+from epicrec.server.training.training_data import gather
 
 TITLES = usual_titles()
 
@@ -97,7 +97,7 @@ def test_a_server_of_films_without_a_model_takes_what_is_sent(
     assert {row.ItemId for row in served.held(device)} == {*sent.release.items}
     device.close()
     with served.service.database.reading() as connection:
-        found = gather(connection, served.service.settings.meaning)
+        found = gather(connection, served.service.settings.feedback_rules)
     assert found.left_out == {}
     assert [listed.version for listed in found.lists] == [sent.release.settings["catalogue"]]
     assert [law.method for law, _ in found.drawn] == ["d2p"]

@@ -26,14 +26,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from client.conftest import Pages, Served, showing
-from epicrec.client import schedule, store
+from epicrec.client import store
 from epicrec.client import vault as vaults
 from epicrec.client.device import Device
 from epicrec.client.history import History
-from epicrec.client.job import Job
-from epicrec.client.pages import working
-from epicrec.client.remote import Remote, RemoteError, checked_url
-from epicrec.client.schedule import Clock, next_moment, next_try, run_due, set_schedule
+from epicrec.client.sending.remote import Remote, RemoteError, checked_url
+from epicrec.client.sending.schedule import next_moment, next_try, run_due, set_schedule
+from epicrec.client.sending.shared_model_reports import SharedModelReports
+from epicrec.client.web import app, jobs
+from epicrec.client.web.app import Clock
+from epicrec.client.web.jobs import Job
 from epicrec.errors import InputError
 from loopback import PATIENCE
 
@@ -220,8 +222,8 @@ def test_a_slow_server_keeps_no_page_waiting(
     pages: Pages, publishing: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = _Slow(publishing)
-    monkeypatch.setattr(working, "PATIENCE", 0.05)
-    monkeypatch.setattr("epicrec.client.published._QUICK", 0.05)
+    monkeypatch.setattr(jobs, "PATIENCE", 0.05)
+    monkeypatch.setattr("epicrec.client.ranking.item_model._QUICK", 0.05)
     monkeypatch.setattr(pages.device.accounts, "_dial", slow.dial)
     pages.http.post("/example")
     waiting = pages.http.get("/for-you")
@@ -263,8 +265,8 @@ def test_the_clock_goes_on_whatever_happens(alone: Pages, monkeypatch: pytest.Mo
         raise OSError(ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(schedule, "run_due", fail)
-        patch.setattr("epicrec.client.common.CommonModel.tick", lambda *_: due.append(1))
+        patch.setattr(app, "run_due", fail)
+        patch.setattr(SharedModelReports, "tick", lambda *_: due.append(1))
         clock.look()
     assert due == [1], "one failure does not keep the other from its turn"
     assert "disk is full" in alone.http.get("/").text
@@ -387,7 +389,7 @@ def test_buttons_pressed_twice_and_pages_from_before(
 ) -> None:
     """A double click, and the back button to a page whose moment is over."""
     pages.http.post("/example")
-    monkeypatch.setattr(working, "Job", Hesitating)
+    monkeypatch.setattr(jobs, "Job", Hesitating)
     with ThreadPoolExecutor() as fingers:
         presses = [fingers.submit(pages.http.post, "/preview/draw") for _ in range(3)]
         assert {press.result().status_code for press in presses} == {200}

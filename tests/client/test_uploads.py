@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.conftest import Pages, showing
-from epicrec.client import uploads
-from epicrec.client.device import Device
-from epicrec.client.uploads import UPLOADS, Unpacking, received
+from epicrec.client.device import UPLOADS, Device
+from epicrec.client.web import forms
+from epicrec.client.web.forms import Unpacking, received
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from loopback import PATIENCE
@@ -81,7 +81,7 @@ def test_what_does_not_come_to_an_end_leaves_nothing(
         asyncio.run(received(pieces(form({"a" * 20_000: b"x"})), KIND, tmp_path))
     with pytest.raises(InputError, match="choose one"):
         asyncio.run(received(pieces(b""), "text/plain", tmp_path))
-    monkeypatch.setattr(uploads, "MOST", 100)
+    monkeypatch.setattr(forms, "MOST", 100)
     with pytest.raises(InputError, match="too large"):
         asyncio.run(received(pieces(*[form({"a.csv": b"x"})] * 3), KIND, tmp_path))
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
@@ -90,7 +90,7 @@ def test_what_does_not_come_to_an_end_leaves_nothing(
 def test_what_a_killed_program_left_goes_at_the_next_start(
     tmp_path: Path, films: Catalogue
 ) -> None:
-    asyncio.run(received(pieces(form({"a.csv": b"x"})), KIND, tmp_path))
+    asyncio.run(received(pieces(form({"a.csv": b"x"})), KIND, tmp_path / UPLOADS))
     assert [path.name for path in tmp_path.rglob("*.csv")] == ["a.csv"]
     Device(tmp_path, films).close()
     assert not (tmp_path / UPLOADS).exists()

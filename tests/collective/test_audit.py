@@ -13,9 +13,9 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import beta, norm
 
+from epicrec.collective.in_process import two_servers
 from epicrec.collective.keys import opener
 from epicrec.collective.shares import make_report, open_share
-from epicrec.collective.simulation import two_servers
 from rounds_of import PUBLISHED, parameters
 
 RUNS = 2000

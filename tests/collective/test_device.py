@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from epicrec.collective.device import Pins, take_part
+from epicrec.collective.in_process import seeded, two_servers
 from epicrec.collective.keys import new_signing_key, verifying_key
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.messages import Refusal
 from epicrec.collective.shares import Report
-from epicrec.collective.simulation import seeded, two_servers
 from epicrec.errors import BudgetExceededError
 from epicrec.privacy import Ledger
 from rounds_of import DELTA, PUBLISHED, open_round, vector

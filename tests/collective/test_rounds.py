@@ -8,15 +8,14 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from epicrec.collective.encoding import byte_fields, encode
 from epicrec.collective.helper import Helper
+from epicrec.collective.in_process import released, seeded, simulate, two_servers
 from epicrec.collective.keys import new_signing_key, verifying_key
 from epicrec.collective.leader import Leader
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.messages import Refusal, byte_fields, encode
 from epicrec.collective.results import Result
 from epicrec.collective.rounds import MemoryBook, MemoryStore, Round
 from epicrec.collective.shares import make_report
-from epicrec.collective.simulation import released, seeded, simulate, two_servers
 from rounds_of import DELTA, PUBLISHED, open_round, parameters, send, vector
 
 ZEROS = np.zeros(20, np.int64)
@@ -333,7 +332,7 @@ def test_a_helper_signs_only_what_both_shares_open_to():
             return helper.confirm(message)
 
     result = leader.collect("films", 0, Watching())
-    from epicrec.collective.encoding import decode
+    from epicrec.collective.messages import decode
 
     task, number, share, salt, signature = decode(seen[0])
     moved = (np.frombuffer(share, "<u8") + 1).tobytes()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from epicrec.collective.in_process import two_servers
 from epicrec.collective.keys import (
     SignedKey,
     fingerprint,
@@ -20,7 +21,7 @@ from epicrec.collective.keys import (
     unseal,
     verifying_key,
 )
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.messages import Refusal
 from epicrec.collective.shares import (
     Announcement,
     Report,
@@ -29,7 +30,6 @@ from epicrec.collective.shares import (
     open_share,
     squared_norm,
 )
-from epicrec.collective.simulation import two_servers
 from rounds_of import DELTA, open_round, parameters, vector
 
 

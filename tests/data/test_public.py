@@ -1,7 +1,5 @@
 """The list of items and the scale are public: given from outside, or marked as read off."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -31,14 +29,11 @@ def test_ratings_remember_what_was_given() -> None:
     assert {given(part) for part in parts} == {(True, True)}
 
 
-def test_saved_ratings_keep_it_and_older_ones_open_as_guessed(tmp_path) -> None:
-    public = over_public(TABLE, ["a", "b", "c"], "1:5:1")
-    public.save(tmp_path)
-    assert given(Ratings.open(tmp_path)) == (True, True)
-    meta = json.loads((tmp_path / "ratings.json").read_text())
-    older = {name: meta[name] for name in ("scale", "columns")}
-    (tmp_path / "ratings.json").write_text(json.dumps(older))
-    assert given(Ratings.open(tmp_path)) == (False, False)
+def test_saved_ratings_keep_it(tmp_path) -> None:
+    over_public(TABLE, ["a", "b", "c"], "1:5:1").save(tmp_path / "public")
+    assert given(Ratings.open(tmp_path / "public")) == (True, True)
+    Ratings.from_table(TABLE).save(tmp_path / "guessed")
+    assert given(Ratings.open(tmp_path / "guessed")) == (False, False)
 
 
 def test_what_is_not_public_is_left_out() -> None:

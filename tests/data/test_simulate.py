@@ -10,12 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from epicrec.data import simulate
-from epicrec.data.simulate import (
-    embedded_items,
-    simulate_batches,
-    simulate_table,
-    write_simulation,
-)
+from epicrec.data.embedded import embedded_items
+from epicrec.data.simulate import simulate_batches, simulate_table, write_simulation
 from epicrec.errors import InputError
 
 Floats = npt.NDArray[np.float64]

@@ -9,7 +9,7 @@ import pytest
 
 from epicrec.data import Catalogue
 from epicrec.data.datasets import load_catalogue
-from epicrec.data.titles import LANGUAGES, SCHEMA
+from epicrec.data.embedded import LANGUAGES, TITLES_SCHEMA
 
 GENRES = set(load_catalogue("films").categories)
 COUNTRIES = {
@@ -32,11 +32,11 @@ Row = dict[str, str]
 @pytest.fixture(scope="module")
 def files() -> dict[str, list[Row]]:
     found = {}
-    for file in resources.files("epicrec.data.titles").iterdir():
+    for file in resources.files("epicrec.data").joinpath("titles").iterdir():
         if file.name.endswith(".tsv"):
             lines = file.read_text(encoding="utf-8").splitlines()
             reader = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-            assert reader.fieldnames == SCHEMA.names, file.name
+            assert reader.fieldnames == TITLES_SCHEMA.names, file.name
             found[file.name] = list(reader)
     return found
 

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epicrec.data import Ratings
-from epicrec.engine import local as engine
-from epicrec.engine import merge
-from epicrec.engine.local import local
+from epicrec.engine import local, merge
 from epicrec.errors import InputError
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
+from epicrec.models.private.pairs import PairSums
+from epicrec.models.private.statistics import ItemEffects
 
 
 @pytest.mark.parametrize("unit", ["rating", "user"])
@@ -64,7 +63,7 @@ def test_ratings_on_the_disk_are_added_up_in_constant_memory(
     tmp_path, monkeypatch, viewers: Ratings
 ) -> None:
     """Four times as many people: the same peak, and the sums of ratings in memory."""
-    monkeypatch.setattr(engine, "AT_ONCE", 2000)
+    monkeypatch.setattr("epicrec.engine.AT_ONCE", 2000)
     statistic, peaks = ItemEffects("user", 2, viewers.scale), []
     for times in (1, 4):
         many = viewers.users_at(np.tile(np.arange(viewers.n_users), times))

@@ -18,18 +18,19 @@ import pytest
 from cluster import ENVIRONMENT, HOME, MARKS, Cluster, answers, in_cluster
 from epicrec.data import Ratings, Scale
 from epicrec.data.datasets import Dataset, write_dataset
-from epicrec.engine import session as connecting
+from epicrec.engine import local
 from epicrec.engine import spark as engine
-from epicrec.engine.local import local
-from epicrec.engine.session import session
+from epicrec.engine import spark_data as connecting
 from epicrec.engine.spark import SparkRatings, told
+from epicrec.engine.spark_data import session
 from epicrec.errors import InputError
 from epicrec.files import write_whole
-from epicrec.models import checkpoint, load
+from epicrec.models import checkpoint, load, make_model
 from epicrec.models.bias import Bias
-from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
-from epicrec.models.private_bias import ForAndAgainst, PrivateBias
+from epicrec.models.private.covariance import CovarianceSVD
+from epicrec.models.private.pairs import PairSums
+from epicrec.models.private.statistics import ForAndAgainst, ItemEffects
+from epicrec.models.private_bias import PrivateBias
 from loopback import held_port, wait_for
 
 pytestmark = MARKS
@@ -60,8 +61,8 @@ def test_a_fit_is_that_of_local_to_the_bit(spark, viewers: Ratings, films) -> No
         np.testing.assert_array_equal(getattr(there, name), getattr(here, name))
 
 
-STEPS = ("people_of", "partial_sum", "merged")
-"""What tasks do: bring people together, add them up, add up the sums."""
+STEPS = ("packed_users", "partial_sum", "merged")
+"""What tasks do: pack users, add them up, add up the sums."""
 
 
 def told_by(folder: Path, name: str, work: Any, then: str) -> Any:
@@ -114,7 +115,7 @@ def attempts(folder: Path, name: str) -> list[tuple[int, int]]:
 def test_a_worker_killed_in_the_middle_changes_nothing(
     spark, cluster: Cluster, viewers: Ratings, tmp_path: Path, monkeypatch, step
 ) -> None:
-    """A task waits until its worker is dead: with people on its disk or, when sums are merged, with
+    """A task waits until its worker is dead: with users on its disk or, when sums are merged, with
     sums that are then taken again."""
     for name in STEPS[1:]:
         work = told_by(tmp_path, name, getattr(engine, name), "waits" if name == step else "")
@@ -274,7 +275,7 @@ def test_one_user_with_a_million_ratings_among_others(spark, tmp_path: Path, mon
     """The sums of `local`, and no task holds more than a few copies of that person."""
     from pyspark.sql import functions as F
 
-    n, people = 1_000_000, engine.people_of
+    n, packed = 1_000_000, engine.packed_users
     notes = str(tmp_path)
 
     def weighed(batches: Any, **given: Any) -> Any:
@@ -287,14 +288,14 @@ def test_one_user_with_a_million_ratings_among_others(spark, tmp_path: Path, mon
         pool = pa.default_memory_pool()
         before, most = pool.bytes_allocated(), 0
         tracemalloc.start()
-        for batch in people(batches, **given):
+        for batch in packed(batches, **given):
             most = max(most, pool.bytes_allocated() - before)
             yield batch
         most += tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         Path(notes, str(os.getpid())).write_text(str(most))
 
-    monkeypatch.setattr(engine, "people_of", weighed)
+    monkeypatch.setattr(engine, "packed_users", weighed)
     everything = F.when(F.col("id") < n, 0).otherwise(1 + F.col("id") % 20)
     frame = spark.range(n + 1000).select(
         everything.alias("user_id"),
@@ -422,7 +423,11 @@ def test_too_little_memory_for_java_is_told_with_its_remedy(spark) -> None:
 
 def test_a_model_that_reads_ratings_says_so(spark, viewers: Ratings) -> None:
     there = in_cluster(spark, viewers, 1)
-    for model in (Bias(), CovarianceSVD(), CovarianceSVD(epsilon=1, as_published=True)):
+    for model in (
+        Bias(),
+        CovarianceSVD(),
+        make_model("covariance-svd", epsilon=1, as_published=True),
+    ):
         with pytest.raises(InputError, match="learns from sums"):
             model.fit(there)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from epicrec.data import load_dataset
-from epicrec.evaluate.attacks import table
-from epicrec.evaluate.attacks.success import success
+from epicrec.evaluate import attacks
+from epicrec.evaluate.attacks import success
 
 
 def test_the_success_of_a_sure_attack_and_of_none() -> None:
@@ -31,7 +31,7 @@ def test_privacy_takes_most_of_an_attack_away(name: str) -> None:
     }[name]
     plain, published, default = (
         success(name, "", method, scores, truth)
-        for method, scores, truth in getattr(table, name)(*given)
+        for method, scores, truth in getattr(attacks, name)(*given)
     )
     assert plain.low > 0.2
     assert default.advantage < plain.advantage - 0.1

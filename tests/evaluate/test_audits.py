@@ -16,27 +16,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epicrec.client.releases import Releases
+from epicrec.client.sending.outbox import Releases
+from epicrec.demo.program_audits import device_games, server_games
 from epicrec.evaluate import audit
-from epicrec.evaluate.audits import black_box, methods, releases
-from epicrec.evaluate.audits.covariance import Worlds, covariance_games
-from epicrec.evaluate.audits.game import Game, judge
+from epicrec.evaluate.audits import black_box, device_releases, methods
+from epicrec.evaluate.audits.game import Game, climb, judge
 from epicrec.evaluate.audits.methods import BROKEN, DEFAULTS, PUBLISHED, Row, games_of
-from epicrec.evaluate.audits.search import climb
-from epicrec.models import after_dpi, make_model, private_bias
-from epicrec.models.covariance import budget
-from epicrec.models.covariance import ratings as covariance
-from epicrec.models.covariance.statistics import ItemEffects
+from epicrec.evaluate.audits.released_sums import Worlds, covariance_games
+from epicrec.models import make_model, private_bias
+from epicrec.models.private import budget, statistics
+from epicrec.models.private import ratings as covariance
+from epicrec.models.private.statistics import ItemEffects
+from epicrec.papers.yang.dpi_models import AfterDPI, ReleasedRatings
 from epicrec.perturb import SEpicRec
-from epicrec.perturb.d2p.substitution import Channel
-from epicrec.perturb.dpi import codes, hiding
+from epicrec.perturb.d2p.channel import Channel
+from epicrec.perturb.dpi import hiding, rating_codes
 from epicrec.perturb.epicrec import mechanism
-from epicrec.perturb.epicrec.plan import Plan
-from epicrec.server.ranking import Ranking
+from epicrec.perturb.epicrec.layout import Layout
+from epicrec.server.serving.published_model import PublishedModel
+from epicrec.server.serving.ranking import Ranking
 from epicrec.server.store import catalogue as stored_catalogue
-from epicrec.server.store import received
-from epicrec.server.training.scored import Scored
-from epicrec.system.audit import device_games, server_games
+from epicrec.server.store import histories
 
 SURE = 1 - 1e-6
 
@@ -44,7 +44,7 @@ SURE = 1 - 1e-6
 def effects_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The covariance recommender where it measures item effects alone. What it makes of the sums
     it released takes most of a fit's time; two rounds of that show an audit as much as twenty."""
-    monkeypatch.setattr("epicrec.evaluate.audits.covariance._MOST", 0)
+    monkeypatch.setattr("epicrec.evaluate.audits.released_sums._LARGEST_CROWD", 0)
     monkeypatch.setattr("epicrec.models.estimates.ROUNDS", 2)
 
 
@@ -124,18 +124,18 @@ def _without_first(noisy: Any, *_: Any) -> Any:
 
 
 def _each_category_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Plan, "scales", lambda plan, epsilon, _: np.full(len(plan.noisy), 1 / epsilon))
+    patch.setattr(Layout, "scales", lambda own, epsilon: np.full(len(own.noisy), 1 / epsilon))
 
 
 def _forgetful(patch: pytest.MonkeyPatch) -> None:
     def drawn(_: Any, ratings: Any, memories: Any, noise: Any) -> Any:
         del memories
         found = noise.alter(ratings)
-        return after_dpi.ReleasedRatings(
+        return ReleasedRatings(
             ratings.user_ids, found.item_ids, found.indptr, found.items, found.values, found.scale
         )
 
-    patch.setattr(after_dpi._AfterDPI, "_drawn", drawn)
+    patch.setattr(AfterDPI, "_drawn", drawn)
 
 
 def _one_noise_for_both_totals(patch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def _same_noise_twice(patch: pytest.MonkeyPatch) -> None:
         now[0] = secrets.randbits(40)
         return honest(*given)
 
-    patch.setattr("epicrec.models.covariance.model.release_ratings", released)
+    patch.setattr("epicrec.models.private.covariance.release_ratings", released)
 
 
 def _counts_plain(patch: pytest.MonkeyPatch) -> None:
@@ -213,13 +213,13 @@ def _counts_plain(patch: pytest.MonkeyPatch) -> None:
 
 
 def _past_the_noise(patch: pytest.MonkeyPatch) -> None:
-    honest = covariance.look_at_effects
+    honest = covariance.measure_effects
 
-    def looked(ratings: Any, own: Any, share: float, engine: Any, **more: Any) -> Any:
+    def measured(ratings: Any, own: Any, share: float, engine: Any, **more: Any) -> Any:
         engine(ItemEffects(own.unit, own.norm, ratings.scale), ratings)  # and no noise
         return honest(ratings, own, share, engine, **more)
 
-    patch.setattr(covariance, "look_at_effects", looked)
+    patch.setattr(covariance, "measure_effects", measured)
 
 
 def _sensitivity(owner: Any, part: Fraction) -> Plant:
@@ -236,8 +236,8 @@ def _heavy(sums: Any, statistic: Any, *_: Any) -> Any:
 
 def _wide(patch: pytest.MonkeyPatch) -> None:
     """Ratings that are not clamped to the scale."""
-    honest = private_bias.codes_of
-    patch.setattr(private_bias, "codes_of", lambda values, scale: 3 * honest(values, scale))
+    honest = statistics.codes_of
+    patch.setattr(statistics, "codes_of", lambda values, scale: 3 * honest(values, scale))
 
 
 def _nothing_new_nothing_sent(patch: pytest.MonkeyPatch) -> None:
@@ -255,7 +255,7 @@ def _nothing_new_nothing_sent(patch: pytest.MonkeyPatch) -> None:
 def _exact_popularity(patch: pytest.MonkeyPatch) -> None:
     honest = Ranking._read_model
 
-    class Popular(Scored):
+    class Popular(PublishedModel):
         watched: Any
 
         def for_own(self, own: Any, n: int, offset: int = 0, category: str = "") -> Any:
@@ -267,7 +267,7 @@ def _exact_popularity(patch: pytest.MonkeyPatch) -> None:
         scored.__class__ = Popular
         names = {key: item for key, item, _ in stored_catalogue.visible(connection)}
         scored.watched = dict.fromkeys(names.values(), 0)
-        _, items, _ = received.given_ratings(connection, "rating")
+        _, items, _ = histories.given_ratings(connection, "rating")
         for key in items.tolist():
             scored.watched[names[key]] += 1
         return scored
@@ -276,7 +276,7 @@ def _exact_popularity(patch: pytest.MonkeyPatch) -> None:
 
 
 def s_epicrec(_: pytest.MonkeyPatch) -> list[Game]:
-    return releases.RELEASES["s-epicrec"](1.0)
+    return device_releases.RELEASES["s-epicrec"](1.0)
 
 
 def s_epicrec_whole(_: pytest.MonkeyPatch) -> list[Game]:
@@ -312,10 +312,10 @@ FAULTS: dict[str, tuple[Plant, Games, int]] = {
         scaled(mechanism, "discrete_laplace", 0.2), of(Row("m-epicrec", release=True)), 1200
     ),
     "DPI: half the noise": (
-        scaled(codes, "add_discrete_laplace", 0.5), of(Row("dpi-avg")), 20_000
+        scaled(rating_codes, "add_discrete_laplace", 0.5), of(Row("dpi-avg")), 20_000
     ),
     "DPI: a device's noise halved": (
-        scaled(codes, "add_discrete_laplace", 0.3), of(Row("dpi", release=True)), 1600
+        scaled(rating_codes, "add_discrete_laplace", 0.3), of(Row("dpi", release=True)), 1600
     ),
     "DPI: drawn anew at every fit": (_forgetful, of(Row("dpi-pcc")), 40_000),
     "HidingDPI: true ratings sent too often": (
@@ -349,7 +349,7 @@ FAULTS: dict[str, tuple[Plant, Games, int]] = {
     "covariance: sensitivity too small": (
         _sensitivity(ItemEffects, Fraction(1, 2)), effects("user"), 24_000
     ),
-    "covariance: one noise for both looks": (_same_noise_twice, effects("user"), 8000),
+    "covariance: one noise for both measurements": (_same_noise_twice, effects("user"), 8000),
     "covariance: counts without noise": (_counts_plain, effects("user"), 8000),
     "covariance: a sum past the noise": (_past_the_noise, effects("user"), 8000),
     "covariance: a user's weight is missing": (
@@ -394,7 +394,7 @@ def test_a_table_is_sure_as_a_whole() -> None:
 def test_as_published_by_name() -> None:
     found = audit("m-epicrec", as_published=True, runs=800)
     assert (found.status, found.holds) == ("claimed", False)
-    assert SEpicRec(releases.FILMS, epsilon=1.0).release([0]).guarantee.status == "proved"
+    assert SEpicRec(device_releases.FILMS, epsilon=1.0).release([0]).guarantee.status == "proved"
 
 
 @pytest.mark.soak

@@ -30,17 +30,18 @@ import numpy as np
 import pyarrow as pa
 
 from epicrec import Catalogue, Dataset, Guarantee, Ledger, Ratings, Scale, load, model_class
-from epicrec.client.choice import Choice
 from epicrec.client.device import Device
-from epicrec.client.learned import category_views, title_odds
-from epicrec.client.pages.settings import export_all
-from epicrec.client.releases import Releases
-from epicrec.client.remote import Remote, RemoteError
-from epicrec.client.schedule import set_schedule
+from epicrec.client.sending.exposure import category_views, title_odds
+from epicrec.client.sending.outbox import Releases
+from epicrec.client.sending.privacy_choice import Choice
+from epicrec.client.sending.remote import Remote, RemoteError
+from epicrec.client.sending.schedule import set_schedule
 from epicrec.client.store import Store
-from epicrec.client.web import Ask, State
+from epicrec.client.web.request import Ask, State
+from epicrec.client.web.settings_pages import export_all
 from epicrec.data.datasets import load_catalogue, write_dataset
-from epicrec.data.simulate import embedded_items, simulate_table
+from epicrec.data.embedded import embedded_items
+from epicrec.data.simulate import simulate_table
 from epicrec.perturb import MEpicRec, Release, SEpicRec
 from epicrec.server import Settings, serve
 from epicrec.server.main import make_server

@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from epicrec.collective.model import Collective
+from epicrec.collective.shared_model import Collective
 from epicrec.data import Ratings
-from epicrec.engine.local import where_they_are
+from epicrec.engine import where_they_are
 from epicrec.errors import InputError
-from epicrec.models import Recommender
+from epicrec.models import Recommender, make_model
 from epicrec.models import checkpoint as module
 from epicrec.models.bias import Bias, Popularity
 from epicrec.models.checkpoint import digest, kept_in
-from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.models.covariance.statistics import ItemEffects, PairSums
+from epicrec.models.private.covariance import CovarianceSVD
+from epicrec.models.private.pairs import PairSums
+from epicrec.models.private.statistics import ItemEffects
 from epicrec.models.private_bias import PrivateBias
 
 MODELS = [
@@ -134,7 +135,11 @@ def test_the_folder_of_another_fit_is_refused(public: Ratings, tmp_path: Path) -
 
 
 def test_a_model_that_reads_ratings_has_no_checkpoint(tmp_path: Path) -> None:
-    for model in (Bias(), CovarianceSVD(), CovarianceSVD(epsilon=1, as_published=True)):
+    for model in (
+        Bias(),
+        CovarianceSVD(),
+        make_model("covariance-svd", epsilon=1, as_published=True),
+    ):
         with pytest.raises(InputError, match="does not learn from sums"), kept_in(tmp_path, model):
             pass
 

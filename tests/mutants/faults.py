@@ -188,14 +188,14 @@ NAMED = [
     ),
     Fault(
         "fourth category without noise",
-        "aggregates = dict(zip(names, noisy.tolist(), strict=True))",
-        "noisy[3:4] = noised[3:4]\n"
-        "            aggregates = dict(zip(names, noisy.tolist(), strict=True))",
+        "        return Drawn(\n            self._stand_ins(",
+        "        noisy[3:4] = layout.totals(items)[3:4]\n"
+        "        return Drawn(\n            self._stand_ins(",
     ),
     Fault(
         "one draw of noise for all categories",
-        "discrete_laplace(len(names), z.tolist(), seed=seed)",
-        "discrete_laplace(1, float(z[0]), seed=seed)",
+        "discrete_laplace(len(names), scales.tolist(), seed=seed)",
+        "discrete_laplace(1, float(scales[0]), seed=seed)",
     ),
     Fault(
         "GS noise for sensitivity 1",
@@ -208,9 +208,9 @@ NAMED = [
     ),
     Fault("GS one noise for both parts", 'seed=derived(seed, "group sums")', "seed=seed"),
     Fault(
-        "D2P says the published ε",
-        "channel.published_epsilon if as_published else channel.epsilon",
-        "channel.published_epsilon",
+        "D2P says the ε of the least expensive channel",
+        "max(channel.epsilon for channel in channels)",
+        "min(channel.epsilon for channel in channels)",
     ),
     Fault("D2P forgets what earlier draws cost", "epsilon = past + max(", "epsilon = max("),
     Fault(
@@ -331,6 +331,6 @@ NAMED = [
     ),
     Fault(
         "mean of all items known from a tenth as many",
-        "penalty[0] = 50 / between", "penalty[0] = 5 / between",
+        "CENTRE_ITEMS = 50.0", "CENTRE_ITEMS = 5.0",
     ),
 ]  # fmt: skip

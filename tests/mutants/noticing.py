@@ -17,12 +17,12 @@ from pathlib import Path
 FIRST = {
     "server/api": ["tests/server/test_contract.py"],
     "server/store": ["tests/server/test_contract.py", "tests/server/test_operation.py"],
-    "client/pages": ["tests/client/test_app.py"],
+    "client/web": ["tests/client/test_app.py"],
 }
 """Test files to run before those that are found, by module or package."""
 NOT_DRAWN = {
     "testing": "these are tests",
-    "client/posters.py": "shapes and colours, which are looked at",
+    "client/web/posters.py": "shapes and colours, which are looked at",
 }
 """Modules and packages in which no fault is drawn, and why."""
 _FAR = 99

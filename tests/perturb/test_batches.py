@@ -8,6 +8,7 @@ import pytest
 from epicrec.data import Catalogue
 from epicrec.errors import BudgetExceededError, InputError
 from epicrec.perturb import D2P, MEpicRec, Perturber, SEpicRec, batch_of, release_through
+from epicrec.perturb.epicrec.layout import Layout
 from epicrec.perturb.levels import Levels
 from epicrec.privacy import Ledger
 
@@ -61,15 +62,14 @@ class Device:
 
 def counting(monkeypatch):
     """Note which items each release counts."""
-    from epicrec.perturb.epicrec.plan import Plan
 
-    seen, honest = [], Plan.totals
+    seen, honest = [], Layout.totals
 
     def totals(self, items):
         seen.append(FILMS.item_ids[items[self.counted[items]]].tolist())
         return honest(self, items)
 
-    monkeypatch.setattr(Plan, "totals", totals)
+    monkeypatch.setattr(Layout, "totals", totals)
     return seen
 
 

@@ -40,14 +40,6 @@ def test_odds_of_single_items_depend_on_their_categories():
     assert MEpicRec.odds(release, 99, FILMS).epsilon == 0
 
 
-def test_odds_of_a_leaky_release_say_so():
-    levels = {"War": "all", "Drama": "perturbed", "Opera": "perturbed", "Spy": "no"}
-    release = MEpicRec(FILMS, epsilon=1.0, as_published=True).release([2], levels)
-    assert MEpicRec.odds(release, 2, FILMS).epsilon == inf
-    sound = MEpicRec(FILMS, epsilon=1.0).release([2], levels)
-    assert MEpicRec.odds(sound, 2, FILMS).epsilon <= 1.0
-
-
 def test_json_of_something_else_is_refused():
     with pytest.raises(InputError, match="not a release"):
         Release.from_json("{}")
@@ -58,13 +50,6 @@ def test_json_of_something_else_is_refused():
 def test_scales_survive_json_exactly():
     release = SEpicRec(FILMS, epsilon=0.3).release([1])
     assert Release.from_json(release.to_json()).settings["scales"] == release.settings["scales"]
-
-
-@pytest.mark.parametrize("published", [False, True])
-def test_odds_with_grouped_noise_are_those_of_the_whole_budget(published):
-    device = SEpicRec(FILMS, epsilon=3.0, calibration="gs", as_published=published)
-    release = device.release([1, 2, 3])
-    assert SEpicRec.odds(release, 1, FILMS).epsilon == 3.0
 
 
 def test_a_withheld_category_stays_out_of_alteregos(films):

@@ -16,17 +16,17 @@ from scipy.stats import chisquare
 
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
-from epicrec.perturb.dpi import codes, hiding
-from epicrec.perturb.dpi.codes import codes_of, span, values_of
-from epicrec.perturb.dpi.hiding import HidingDPI, keeping_chances
-from epicrec.perturb.dpi.mechanism import DPI
-from epicrec.perturb.dpi.restoring import (
+from epicrec.perturb.contract import Sent
+from epicrec.perturb.dpi import hiding, rating_codes
+from epicrec.perturb.dpi.debiasing import (
     Restoring,
     channel_matrix,
     noise_variance,
     unclamped,
 )
-from epicrec.perturb.received import Sent
+from epicrec.perturb.dpi.hiding import HidingDPI, keeping_chances
+from epicrec.perturb.dpi.mechanism import DPI
+from epicrec.perturb.dpi.rating_codes import codes_of, span, values_of
 from epicrec.privacy import audit_epsilon
 from epicrec.testing.guarantees import GuaranteeContract
 from epicrec.testing.perturbers import PerturberContract
@@ -180,8 +180,8 @@ def test_dpi_holds_its_claim_and_a_mutant_is_caught(monkeypatch: pytest.MonkeyPa
 
     # fresh noise: a true ε of 1 is found just above 1 once in some hundred runs
     assert 0.8 < bound() <= 1.1
-    true_scale = codes.laplace_scale
-    monkeypatch.setattr(codes, "laplace_scale", lambda s, e: true_scale(s, e) / 2)
+    true_scale = rating_codes.laplace_scale
+    monkeypatch.setattr(rating_codes, "laplace_scale", lambda s, e: true_scale(s, e) / 2)
     assert bound() > 1.1
 
 

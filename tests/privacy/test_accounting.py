@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epicrec.errors import InputError
-from epicrec.models.covariance.budget import Budget
-from epicrec.models.covariance.statistics import ItemEffects
+from epicrec.models.private.budget import Budget
+from epicrec.models.private.statistics import ItemEffects
 from epicrec.privacy import (
     Guarantee,
     compose,
@@ -182,13 +182,13 @@ def test_refusals():
 
 
 def laplace_delta(losses, epsilon):
-    """δ(ε) of Laplace mechanisms with these losses together, by convolving their laws on a grid.
+    """δ(ε) of Laplace mechanisms with these losses together, convolved on a grid.
 
     The loss L = ln P(y)/Q(y) of one with loss l is l with probability ½, -l with e^-l/2, and has
     the density e^((L-l)/2)/4 between. Losses are rounded down, so that δ is a bound from below.
     """
     step = 1e-3
-    law = {0: 1.0}
+    chances = {0: 1.0}
     for loss in losses:
         cells = range(int(-loss / step) - 1, int(loss / step) + 1)
         edges = [max(-loss, min(loss, k * step)) for k in (*cells, cells[-1] + 1)]
@@ -200,11 +200,11 @@ def laplace_delta(losses, epsilon):
         part[top] = part.get(top, 0.0) + 0.5
         part[low] = part.get(low, 0.0) + exp(-loss) / 2
         mixed = {}
-        for k, p in law.items():
+        for k, p in chances.items():
             for j, q in part.items():
                 mixed[k + j] = mixed.get(k + j, 0.0) + p * q
-        law = mixed
-    return sum(p * (1 - exp(epsilon - k * step)) for k, p in law.items() if k * step > epsilon)
+        chances = mixed
+    return sum(p * (1 - exp(epsilon - k * step)) for k, p in chances.items() if k * step > epsilon)
 
 
 @pytest.mark.parametrize("losses", [[0.5], [0.2, 0.3], [0.1, 0.1, 0.1]])

@@ -28,7 +28,7 @@ DRAWS = 400_000
 
 
 def laplace_cdf(k, scale):
-    """P(X ≤ k) of the discrete Laplace law: P(X > k) = q^(k+1)/(1+q) for k ≥ 0, q = e^(-1/s)."""
+    """P(X ≤ k) of discrete Laplace noise: P(X > k) = q^(k+1)/(1+q) for k ≥ 0, q = e^(-1/s)."""
     q = np.exp(-1 / scale)
     return np.where(k >= 0, 1 - q ** (k + 1.0) / (1 + q), q ** (-k * 1.0) / (1 + q))
 
@@ -37,7 +37,7 @@ def gaussian_cdf(k, sigma):
     return stats.norm.cdf((k + 0.5) / sigma)
 
 
-LAWS = {"laplace": (discrete_laplace, laplace_cdf), "gaussian": (integer_gaussian, gaussian_cdf)}
+NOISES = {"laplace": (discrete_laplace, laplace_cdf), "gaussian": (integer_gaussian, gaussian_cdf)}
 
 
 def chi_square(sample, cdf, scale):
@@ -57,32 +57,32 @@ def chi_square(sample, cdf, scale):
 
 
 @pytest.mark.parametrize("scale", [0.4, 1.0, 3.3, 50.0, 1e6, 2.0**40])
-@pytest.mark.parametrize("name", LAWS)
-def test_follows_its_law_and_the_test_sees_a_tenth_more_or_less(name, scale):
-    draw, cdf = LAWS[name]
+@pytest.mark.parametrize("name", NOISES)
+def test_follows_its_distribution_and_the_test_sees_a_tenth_more_or_less(name, scale):
+    draw, cdf = NOISES[name]
     assert chi_square(draw(DRAWS, scale, seed=5), cdf, scale) > 1e-3
     for wrong in (scale * 0.9, scale * 1.1):
         assert chi_square(draw(DRAWS, wrong, seed=5), cdf, scale) < 1e-9
 
 
-@pytest.mark.parametrize(("name", "law"), [("laplace", stats.laplace), ("gaussian", stats.norm)])
-def test_large_scales_pass_kolmogorov_and_the_test_sees_a_tenth_more_or_less(name, law):
-    draw, _ = LAWS[name]
+@pytest.mark.parametrize(("name", "exact"), [("laplace", stats.laplace), ("gaussian", stats.norm)])
+def test_large_scales_pass_kolmogorov_and_the_test_sees_a_tenth_more_or_less(name, exact):
+    draw, _ = NOISES[name]
     for scale in (1e5, 2.0**43):
-        assert stats.kstest(draw(DRAWS, scale, seed=6) / scale, law.cdf).pvalue > 1e-3
+        assert stats.kstest(draw(DRAWS, scale, seed=6) / scale, exact.cdf).pvalue > 1e-3
         for wrong in (scale * 0.9, scale * 1.1):
-            assert stats.kstest(draw(DRAWS, wrong, seed=6) / scale, law.cdf).pvalue < 1e-9
+            assert stats.kstest(draw(DRAWS, wrong, seed=6) / scale, exact.cdf).pvalue < 1e-9
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", NOISES)
 def test_moderate_scale_large_sample(name):
-    draw, cdf = LAWS[name]
+    draw, cdf = NOISES[name]
     assert chi_square(draw(10_000_000, 2.5, seed=8), cdf, 2.5) > 1e-3
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", NOISES)
 def test_tiny_and_mixed_scales(name):
-    draw, cdf = LAWS[name]
+    draw, cdf = NOISES[name]
     assert not draw(1000, 1e-30, seed=1).any()
     scales = [0.4, 3.3, Fraction(7, 3), 1000] * (DRAWS // 4)
     mixed = draw(DRAWS, scales, seed=2).reshape(-1, 4)
@@ -98,11 +98,11 @@ def test_neighbouring_draws_are_independent():
         assert abs(np.corrcoef(x[:-lag], x[lag:])[0, 1]) < 5 / np.sqrt(x.size - lag)
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", NOISES)
 def test_agrees_with_opendp(name):
     dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")
-    draw, _ = LAWS[name]
+    draw, _ = NOISES[name]
     zeros = [0] * 40_000
     vector = dp.vector_domain(dp.atom_domain(T=int))
     if name == "laplace":
@@ -151,7 +151,7 @@ def test_seed_fixes_the_noise_whatever_the_threads(draw, monkeypatch):
     assert np.array_equal(draw(noise._CHUNK, 1000.5, seed=11), first[: noise._CHUNK])
 
 
-def test_seeds_differ_between_laws_and_stay_the_same_across_versions():
+def test_seeds_differ_between_distributions_and_stay_the_same_across_versions():
     laplace, gaussian = discrete_laplace(6, 100, seed=0), integer_gaussian(6, 100, seed=0)
     assert not np.array_equal(np.sign(laplace), np.sign(gaussian))
     assert laplace.tolist() == LAPLACE_SEED_0
@@ -263,7 +263,7 @@ def test_draws_settled_exactly_are_those_of_the_kernel(monkeypatch, draw, scale)
     """As if the kernel were in doubt about every one."""
     quick = draw(600, scale, seed=8)
 
-    def doubtful(out, done, words, *_law):
+    def doubtful(out, done, words, *_envelope):
         enough = done < out.size and len(words) >= 3
         return done, 3 if enough else len(words), enough
 

@@ -131,7 +131,7 @@ def running(folder: Path, **settings: Any) -> Iterator[Running]:
 def two_running(folder: Path, **settings: Any) -> Iterator[tuple[Running, Running, Any]]:
     """Leader and helper, each with the other's key, over TLS with a development certificate."""
     from epicrec.collective.keys import verifying_key
-    from epicrec.server.collective import HelperOverHttps, signing_key
+    from epicrec.server.shared_model import HelperOverHttps, signing_key
 
     keys = {}
     for role in ("leader", "helper"):

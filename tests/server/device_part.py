@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from epicrec.client.common import WINDOW
 from epicrec.client.device import Device
+from epicrec.client.sending.shared_model_reports import WINDOW
 from epicrec.data.datasets import load_catalogue
 
 
@@ -21,10 +21,10 @@ def take_part(given: dict[str, Any]) -> None:
         server=given["url"],
         certificate=Path(given["certificate"]).read_text(),
     )
-    if device.common.part is None:
-        device.common.join(given["task"], given["leader_key"], given["helper_key"])
-    device.common.tick(now, lambda: given["history"])
-    device.common.tick(now + WINDOW, list)
+    if device.shared_model.part is None:
+        device.shared_model.join(given["task"], given["leader_key"], given["helper_key"])
+    device.shared_model.tick(now, lambda: given["history"])
+    device.shared_model.tick(now + WINDOW, list)
     with device.store.reading() as db:
         states = [row["state"] for row in db.execute("SELECT state FROM rounds")]
     device.close()

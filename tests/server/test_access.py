@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from epicrec.server.logs import JsonLines
-from epicrec.server.store import people
-from epicrec.server.store.database import rows_of
+from epicrec.server.operations.logs import JsonLines
+from epicrec.server.store import users
+from epicrec.server.store.sql import rows_of
 from server.conftest import Client, Running, released, running
 
 FILM = "heat-1995"
@@ -167,7 +167,7 @@ def test_a_wrong_key_costs_the_same_work_whatever_it_is(
         return rows_of(connection, statement, given)
 
     monkeypatch.setattr(hmac, "compare_digest", noting)
-    monkeypatch.setattr(people, "rows_of", asking)
+    monkeypatch.setattr(users, "rows_of", asking)
     work: dict[str, list[object]] = {}
     for name, client in clients.items():
         done.clear()

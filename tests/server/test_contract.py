@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from epicrec.privacy import Guarantee
-from epicrec.server.store import repeats
-from epicrec.server.store.people import today
+from epicrec.server.store import idempotency
+from epicrec.server.store.users import today
 from server.conftest import Client, Running, released, running
 
 PROMISE = Guarantee(epsilon=0.9, unit="item", relation="add or remove one")
@@ -93,10 +93,10 @@ def test_a_request_with_a_name_counts_once(either: Running, monkeypatch: Any) ->
     assert add(other, "first", 7) == 200, "names are each user's own"
     assert (values(client), values(other)) == ([5, 5], [7, 7])
     assert add(client, "x" * 129, 1) == 422
-    monkeypatch.setattr(repeats, "MOST", 2)
+    monkeypatch.setattr(idempotency, "MOST", 2)
     assert add(client, "third", 1) == 413
     assert values(client) == [5, 5]
-    monkeypatch.setattr(repeats, "today", lambda: today() + repeats.DAYS)
+    monkeypatch.setattr(idempotency, "today", lambda: today() + idempotency.DAYS)
     assert add(client, "first", 2) == 200
     assert values(client) == [7, 7], "names are forgotten after some days"
 

@@ -20,9 +20,10 @@ import pytest
 
 from epicrec.data.datasets import load_catalogue
 from epicrec.server import Settings
-from epicrec.server.store import people
+from epicrec.server.serving import trained_lists
+from epicrec.server.store import users
 from epicrec.server.store.database import Database
-from epicrec.server.training import folders, lists
+from epicrec.server.training import folders
 from killing import ENVIRONMENT
 from loopback import ADMIN, PATIENCE
 from server.conftest import prepare
@@ -110,7 +111,7 @@ def accounts(settings: dict[str, Any]) -> list[tuple[list[str], str, str]]:
     films = load_catalogue("films").item_ids.tolist()
     database, rng = Database(Settings(**settings).database_url), random.Random(0)
     with database.writing() as connection:
-        made = [people.register(connection) for _ in range(WRITERS)]
+        made = [users.register(connection) for _ in range(WRITERS)]
     database.stop()
     return [(rng.sample(films, ROWS), one.UserId, one.Secret) for one in made]
 
@@ -205,7 +206,7 @@ def test_killed_under_load(tmp_path: Path, port: int, moments: Sequence[str]) ->
             assert nursery.end() == f"{moment.split()[0]} {-signal.SIGKILL}"
             number = folders.current(folder / "models")
             if number is not None:
-                lists.Lists.open(folder / "models" / str(number))
+                trained_lists.TrainedLists.open(folder / "models" / str(number))
                 assert trainings <= number
                 trainings = number
         nursery.start("neither")

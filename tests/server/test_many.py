@@ -20,11 +20,12 @@ import numpy as np
 import pytest
 from sqlalchemy import update
 
-from epicrec.client.remote import shown_certificate
+from epicrec.client.sending.remote import shown_certificate
 from epicrec.errors import InputError
 from epicrec.files import locked
-from epicrec.server import serve, service, tls
-from epicrec.server.store import people, schema
+from epicrec.server import serve, service
+from epicrec.server.operations import tls
+from epicrec.server.store import schema, users
 from loopback import ADMIN, PATIENCE, wait_for
 from server.conftest import prepare, released, running
 from server.test_durability import Writer, accounts, check
@@ -64,7 +65,7 @@ def test_a_purge_beside_a_running_server_kills_keys_there(tmp_path: Path) -> Non
         user = serving.register()
         assert user.get(f"/api/user/{user.user_id}").status_code == 200
         with serving.service.database.writing() as connection:
-            connection.execute(update(schema.users).values(seen_day=people.today() - 31))
+            connection.execute(update(schema.users).values(seen_day=users.today() - 31))
         assert serve(purge=30, data=str(folder)) == {"purged": 1}
         wait_for(lambda: user.get(f"/api/user/{user.user_id}").status_code == 401)
 
@@ -80,7 +81,7 @@ def test_a_second_server_in_one_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_renewed_certificate_is_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls, "_LOOK_EVERY", 0.1)
+    monkeypatch.setattr(tls, "_CHECK_EVERY", 0.1)
     with running(tmp_path / "server", http=False) as serving:
         _, before = shown_certificate(serving.url)
         names = ["localhost", "127.0.0.1", "films.example"]

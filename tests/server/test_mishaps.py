@@ -12,7 +12,7 @@ from sqlalchemy import event
 
 from epicrec import wire
 from epicrec.files import locked
-from epicrec.server.store import catalogue, people, releases
+from epicrec.server.store import catalogue, feedback, users
 from epicrec.server.store.database import Database
 from loopback import wait_for
 from server.conftest import Client, Running, released, running
@@ -171,7 +171,7 @@ def test_large_batches_are_few_statements(database_url: str) -> None:
     ]
     with database.writing() as connection:
         catalogue.put(connection, [wire.Item(ItemId=row.ItemId) for row in rows])
-        assert len(releases.put(connection, rows, make=True)) == wire.MOST_ROWS
-        assert people.counts(connection)["users_with_feedback"] == wire.MOST_ROWS
+        assert len(feedback.put(connection, rows, make=True)) == wire.MOST_ROWS
+        assert users.counts(connection)["users_with_feedback"] == wire.MOST_ROWS
     database.stop()
     assert len(asked) < 120

@@ -6,37 +6,30 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import signal
 import socket
-import sqlite3
 import ssl
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from sqlalchemy import event as sqlalchemy_event
 from sqlalchemy import update
 
 from epicrec import wire
-from epicrec.client.remote import shown_certificate
+from epicrec.client.sending.remote import shown_certificate
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Guarantee, Ledger
 from epicrec.server import Settings, main, serve
-from epicrec.server.api.limits import Limit
-from epicrec.server.known import Callers
-from epicrec.server.store import people, schema
-from epicrec.server.store.database import Database, newest_version
-from epicrec.server.tls import development_certificate
+from epicrec.server.api.rate_limits import RateLimit
+from epicrec.server.authentication import Callers
+from epicrec.server.operations.tls import development_certificate
+from epicrec.server.store import schema, users
+from epicrec.server.store.database import Database
 from loopback import ADMIN, PATIENCE, wait_for
 from server.conftest import Running, prepare, released, running
-
-KEPT = Path(__file__).parents[1] / "kept"
 
 # ---- settings -----------------------------------------------------------------------------
 
@@ -86,25 +79,6 @@ def test_check(tmp_path: Path, database_url: str) -> None:
     assert serve(check=True, data=str(tmp_path / "d"), database=database_url)["items"] == 536
 
 
-def test_check_and_backup_leave_older_tables_as_they_are(tmp_path: Path) -> None:
-    data = shutil.copytree(KEPT / "0.1.0" / "server", tmp_path / "server")
-    before = tables(data)
-    found = serve(check=True, data=str(data))
-    assert found["tables"] == "0001"
-    assert found["a start changes them to"] == newest_version()
-    counted = serve(backup=str(tmp_path / "backup"), data=str(data))["rows"]
-    assert tables(data) == tables(tmp_path / "backup") == before
-    restored = serve(restore=tmp_path / "backup", data=str(tmp_path / "new"))["rows"]
-    assert counted["users"] == restored["users"] > 0
-    assert tables(tmp_path / "new") != before
-    assert tables(tmp_path / "backup") == before
-
-
-def tables(folder: Path) -> set[str]:
-    with closing(sqlite3.connect(folder / "epicrec.sqlite")) as connection:
-        return {row[0] for row in connection.execute("SELECT sql FROM sqlite_master") if row[0]}
-
-
 def test_check_says_what_is_wrong(tmp_path: Path) -> None:
     data = str(tmp_path / "d")
     with pytest.raises(InputError, match="cannot read"):
@@ -123,16 +97,6 @@ def test_check_says_what_is_wrong(tmp_path: Path) -> None:
 
 
 # ---- database -----------------------------------------------------------------------------
-
-
-def test_the_migrations_make_the_tables_that_the_code_means(database_url: str) -> None:
-    database = Database(database_url.replace("postgresql://", "postgresql+psycopg://"))
-    database.migrate()
-    database.migrate()  # a second time changes nothing
-    with database.reading() as connection:
-        differences = compare_metadata(MigrationContext.configure(connection), schema.metadata)
-    database.stop()
-    assert differences == []
 
 
 @pytest.mark.parametrize("way", ["sqlite to postgresql", "postgresql to sqlite"])
@@ -224,7 +188,7 @@ def test_those_not_seen_for_long_are_purged(tmp_path: Path) -> None:
             connection.execute(
                 update(schema.users)
                 .where(schema.users.c.user_id == old.user_id)
-                .values(seen_day=people.today() - 31)
+                .values(seen_day=users.today() - 31)
             )
     assert serve(purge=30, data=str(folder)) == {"purged": 1}
     assert serve(purge=30, data=str(folder)) == {"purged": 0}
@@ -243,11 +207,11 @@ def test_the_last_day_still_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     database.migrate()
     with database.writing() as connection:
         for days_ago in (29, 30, 31):
-            monkeypatch.setattr(people, "today", lambda seen=20_000 - days_ago: seen)
-            people.put(connection, [wire.User(UserId=str(days_ago))])
-        monkeypatch.setattr(people, "today", lambda: 20_000)
-        assert len(people.purge(connection, 30)) == 1
-        left = [user.UserId for user in people.page(connection, 10, 0)[0]]
+            monkeypatch.setattr(users, "today", lambda seen=20_000 - days_ago: seen)
+            users.put(connection, [wire.User(UserId=str(days_ago))])
+        monkeypatch.setattr(users, "today", lambda: 20_000)
+        assert len(users.purge(connection, 30)) == 1
+        left = [user.UserId for user in users.page(connection, 10, 0)[0]]
         assert left == ["29", "30"]
     database.stop()
 
@@ -256,19 +220,19 @@ def test_a_secret_forgotten_while_it_is_looked_up_opens_nothing(database_url: st
     database = Database(database_url)
     database.migrate()
     with database.writing() as connection:
-        given = people.register(connection)
-        (key,) = people.keys(connection)
-        people.seen(connection, key, people.today() - 1)
-    secret = people.digest(given.Secret)
+        given = users.register(connection)
+        (key,) = users.keys(connection)
+        users.seen(connection, key, users.today() - 1)
+    secret = users.digest(given.Secret)
 
-    async def ask() -> tuple[people.Known | None, people.Known | None]:
+    async def ask() -> tuple[users.StoredUser | None, users.StoredUser | None]:
         callers = Callers(database, lambda noting: noting.close())
         looking = asyncio.create_task(callers.whose(secret))
         await asyncio.sleep(0)
         callers.forget({key})
         before = await looking
         with database.writing() as connection:
-            people.forget(connection, given.UserId)
+            users.forget(connection, given.UserId)
         return before, await callers.whose(secret)
 
     before, after = asyncio.run(ask())
@@ -281,12 +245,12 @@ def test_coming_back_counts_as_seen(tmp_path: Path) -> None:
     with running(tmp_path / "server", catalogue="films") as serving:
         user = serving.register()
         with serving.service.database.writing() as connection:
-            connection.execute(update(schema.users).values(seen_day=people.today() - 31))
+            connection.execute(update(schema.users).values(seen_day=users.today() - 31))
         user.get("/api/items")
 
         def is_noted() -> bool:
             with serving.service.database.reading() as connection:
-                return people.counts(connection)["users_seen_in_7_days"] == 1
+                return users.counts(connection)["users_seen_in_7_days"] == 1
 
         wait_for(is_noted)
 
@@ -382,9 +346,25 @@ def test_the_operator_page(tmp_path: Path) -> None:
     assert "default-src 'none'" in page.headers["content-security-policy"]
 
 
+def test_the_operator_page_after_a_training_judged_by_releases(tmp_path: Path) -> None:
+    """Such a training is judged by a likelihood and has no recall."""
+    quality = {"held_out": 40, "gain_over_popularity": 0.1, "gain_at_least": 0.05}
+    last = {
+        "training": 1, "trained_at": 1_700_000_000, "seconds": 2.5, "users": 50, "items": 536,
+        "feedback": 900, "adopted": "d2p-svd", "quality": quality,
+    }  # fmt: skip
+    (tmp_path / "server").mkdir(mode=0o700)
+    status = {"state": "done", "ended": 1_700_000_000, "last": last}
+    (tmp_path / "server" / "train.json").write_text(json.dumps(status))
+    with running(tmp_path / "server", catalogue="films") as serving:
+        page = serving.client().get("/operator", auth=("", ADMIN))
+    assert page.status_code == 200
+    assert "900 released items of 50 users" in page.text
+
+
 def test_a_limit_refills_evenly() -> None:
     now = 0.0
-    limit = Limit(10, 60, clock=lambda: now)
+    limit = RateLimit(10, 60, clock=lambda: now)
     assert [limit.take("a") for _ in range(11)] == [True] * 10 + [False]
     assert limit.take("b")
     assert 1 <= limit.wait("a") <= 7

@@ -16,10 +16,10 @@ from epicrec.errors import BudgetExceededError, EpicrecError, InputError
 from epicrec.models import load as load_model
 from epicrec.privacy import Guarantee
 from epicrec.server import Settings
-from epicrec.server.store import catalogue, releases
+from epicrec.server.store import catalogue, feedback
 from epicrec.server.store.database import Database
 from epicrec.server.training import publish
-from epicrec.server.training.ledger import spent
+from epicrec.server.training.operator_ledger import spent
 from loopback import wait_for
 from server.conftest import running
 
@@ -101,7 +101,7 @@ def test_ratings_users_gave_are_a_source(settings: Settings, database: Database)
     heat, alien = "heat-1995", "alien-1979"
     with database.writing() as connection:
         rows = [("u", heat, 4), ("u", alien, 2), ("v", heat, 99)]
-        releases.put(
+        feedback.put(
             connection,
             [
                 wire.Feedback(FeedbackType="rating", UserId=user, ItemId=item, Value=value)

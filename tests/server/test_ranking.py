@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from epicrec.server.ranking import Ranking
-from epicrec.server.store import people, received
-from epicrec.server.store.people import Known
+from epicrec.server.serving.ranking import Ranking
+from epicrec.server.store import histories, users
+from epicrec.server.store.users import StoredUser
 from server.conftest import Client, Running, running
 
 
@@ -55,13 +55,13 @@ def test_who_changed_is_folded_in_once_until_the_next_change(
     first = listed(user)
     assert films[0] not in first
     read: list[int] = []
-    known = received.of_user
+    known = histories.of_user
 
-    def noting(connection: Any, user_key: int, *rest: Any) -> received.Own:
+    def noting(connection: Any, user_key: int, *rest: Any) -> histories.UserHistory:
         read.append(user_key)
         return known(connection, user_key, *rest)
 
-    monkeypatch.setattr(received, "of_user", noting)
+    monkeypatch.setattr(histories, "of_user", noting)
     assert listed(user) == first
     assert listed(user, "n=5&offset=3") == first[3:8]
     drama = user.get(f"/api/recommend/{user.user_id}/Drama?n=5").json()
@@ -90,15 +90,15 @@ def test_a_change_while_somebody_is_folded_in_is_not_lost(
     films, user = films_of(trained), trained.register()
     like(user, films[0])
     read, go_on = threading.Event(), threading.Event()
-    known = received.of_user
+    known = histories.of_user
 
-    def slowly(*args: Any) -> received.Own:
+    def slowly(*args: Any) -> histories.UserHistory:
         own = known(*args)
         read.set()
         go_on.wait()
         return own
 
-    monkeypatch.setattr(received, "of_user", slowly)
+    monkeypatch.setattr(histories, "of_user", slowly)
     asking = threading.Thread(target=listed, args=(user,))
     asking.start()
     read.wait()
@@ -109,17 +109,17 @@ def test_a_change_while_somebody_is_folded_in_is_not_lost(
 
 
 def test_those_remembered_are_bounded(trained: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epicrec.server.ranking._MOST_FOLDED", 3)
+    monkeypatch.setattr("epicrec.server.serving.ranking._MOST_FOLDED", 3)
     service = trained.service
     with service.database.reading() as connection:
-        users = [Known(key, f"u{key}") for key in people.keys(connection)[:8]]
+        asking = [StoredUser(key, f"u{key}") for key in users.keys(connection)[:8]]
 
     async def ask() -> list[int]:
         ranking = Ranking(service.database, service.settings, model_alone=False)
         await ranking.open()
-        ranking.changed([user.key for user in users])
+        ranking.changed([user.key for user in asking])
         sizes = []
-        for user in users:
+        for user in asking:
             assert len(await ranking.recommend(user, 10, 0, "")) == 10
             sizes.append(len(ranking._folded))
         return sizes

@@ -1,9 +1,8 @@
-"""Releases as such: batches side by side, sent again without harm, and read by their own law."""
+"""Releases: batches side by side, sent again without harm, corrected for their mechanisms."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,13 @@ from epicrec.data import Catalogue, Scale, find
 from epicrec.perturb import D2P, DPI, Release, SEpicRec
 from epicrec.privacy import Guarantee
 from epicrec.server import Settings
-from epicrec.server.store import catalogue, people, received, releases
+from epicrec.server.store import catalogue, feedback, users
 from epicrec.server.store.database import Database
-from epicrec.server.training import evidence
-from epicrec.server.training.evidence import gather
+from epicrec.server.training import training_data
+from epicrec.server.training.training_data import gather
 from server.conftest import Client, Running
 
 PROMISE = Guarantee(epsilon=1.0, unit="item", relation="change one")
-KEPT = Path(__file__).parents[1] / "kept" / "schema-0002.sql"
 
 
 def message(release: Release, identity: str, **more: Any) -> dict[str, Any]:
@@ -83,35 +81,7 @@ def test_a_release_is_its_owners(serving: Running, films: Catalogue) -> None:
     assert sent(mine, release, "x", UserId=mine.user_id) == len(release.items)
 
 
-def test_the_tables_of_before_are_brought_over(tmp_path: Path) -> None:
-    """A database as it was before releases were kept as such, with one release and two rows."""
-    with sqlite3.connect(tmp_path / "store.sqlite") as old:
-        old.executescript(KEPT.read_text("utf-8"))
-    old.close()
-    database = Database(f"sqlite:///{tmp_path / 'store.sqlite'}")
-    database.migrate()
-    with database.writing() as connection:
-        rows, _ = releases.page(connection, 100)
-        assert [(r.UserId, r.ItemId, r.FeedbackType, r.Value, r.Comment) for r in rows] == [
-            ("ann", "alien", "watch", 2.0, ""),
-            ("ann", "heat", "watch", 1.0, ""),
-            ("ann", "up", "rating", 4.0, ""),
-            ("bob", "up", "like", 0.0, "yes"),
-        ]
-        mix = releases.guarantee_mix(connection)
-        assert mix == [{"guarantee": "ε ≤ 1 for one item, proved", "releases": 1}]
-        ann = people.known(connection, "ann")
-        assert ann is not None
-        own = received.of_user(connection, ann.key, Settings().meaning, "rating")
-        assert len(own.liked) == 3, "what came without a method is taken as it is"
-        new = Release(method="d2p", items=("up",), guarantee=PROMISE, counts=(3,))
-        releases.receive(connection, ann, wire.Released(Release=new.to_dict()))
-        rows, _ = releases.page(connection, 100, user_id="ann")
-        assert [(r.ItemId, r.FeedbackType) for r in rows] == [("up", "rating"), ("up", "watch")]
-    database.stop()
-
-
-# ---- read by their own law --------------------------------------------------------------------
+# ---- corrected for their mechanism ------------------------------------------------------------
 
 
 @pytest.fixture
@@ -127,16 +97,18 @@ def database(tmp_path: Path, films: Catalogue) -> Any:
 
 def receive(database: Database, releases_of: dict[str, list[Release]], kind: str = "watch") -> None:
     with database.writing() as connection:
-        people.put(connection, [wire.User(UserId=user) for user in releases_of])
+        users.put(connection, [wire.User(UserId=user) for user in releases_of])
         for user, own in releases_of.items():
-            known = people.known(connection, user)
+            known = users.known(connection, user)
             assert known is not None
             for number, release in enumerate(own):
                 body = message(release, str(number), FeedbackType=kind)
-                releases.receive(connection, known, wire.Released.model_validate(body))
+                feedback.receive(connection, known, wire.Released.model_validate(body))
 
 
-def test_each_batch_is_read_by_the_law_that_drew_it(database: Database, films: Catalogue) -> None:
+def test_each_batch_is_corrected_for_its_own_mechanism(
+    database: Database, films: Catalogue
+) -> None:
     """Also after regrouping: of two catalogues, one of which is no longer in use."""
     table = films.to_table()
     older = Catalogue.from_table(table.slice(0, 400))
@@ -148,20 +120,20 @@ def test_each_batch_is_read_by_the_law_that_drew_it(database: Database, films: C
     elsewhere = D2P(Catalogue.from_table(table.slice(100)), epsilon=3.0).release(films.item_ids[:9])
     receive(database, {"ann": drawn, "bob": [elsewhere]})
     with database.reading() as connection:
-        found = gather(connection, Settings().meaning)
+        found = gather(connection, Settings().feedback_rules)
     assert found.left_out == {"d2p: it was drawn by a list of items that is not known here": 1}
     assert {round(part.channels[0].epsilon, 6) for _, part in found.drawn} == {
         round(device.channel.epsilon, 6) for device in devices
     }
-    for law, part in found.drawn:
-        device = devices[json.loads(law.settings)["catalogue"] == older.version]
+    for mechanism, part in found.drawn:
+        device = devices[json.loads(mechanism.settings)["catalogue"] == older.version]
         assert np.allclose(part.channels[0].matrix(), device.channel.matrix())
         release = drawn[devices.index(device)]
         at = find(part.item_ids, list(release.items))
         assert part.counts.toarray()[0][at].tolist() == [
             float(count) for count in release.counts or ()
         ]
-        assert law.proved
+        assert mechanism.proved
     assert found.events.counts.sum() == 100
     assert found.seen.nnz == 0, "a substitute says of no film that it was watched"
 
@@ -180,15 +152,15 @@ def test_settings_that_nobody_can_have_are_left_out(database: Database, films: C
     forged["w"] = [Release(**{**vars(true), "method": "no-such-method"})]
     receive(database, forged)
     with database.reading() as connection:
-        found = gather(connection, Settings().meaning)
+        found = gather(connection, Settings().feedback_rules)
     assert found.drawn == []
     assert sum(found.left_out.values()) == len(forged)
 
 
-def test_many_laws_are_bounded(
+def test_many_mechanisms_are_bounded(
     database: Database, films: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evidence, "MOST_LAWS", 2)
+    monkeypatch.setattr(training_data, "MOST_MECHANISMS", 2)
     drawn = {
         f"u{k}": [D2P(films, p=0.5 + k / 100, floor=20).release(films.item_ids[:5])]
         for k in range(4)
@@ -196,9 +168,9 @@ def test_many_laws_are_bounded(
     drawn["again"] = drawn["u3"]
     receive(database, drawn)
     with database.reading() as connection:
-        found = gather(connection, Settings().meaning)
+        found = gather(connection, Settings().feedback_rules)
     assert len(found.drawn) == 2
-    assert found.left_out == {"more than 2 laws": 2}
+    assert found.left_out == {"more than 2 mechanisms": 2}
 
 
 def test_epicrecs_totals_and_what_is_sent_in_clear(database: Database, films: Catalogue) -> None:
@@ -207,7 +179,7 @@ def test_epicrecs_totals_and_what_is_sent_in_clear(database: Database, films: Ca
     clear = device.release(films.item_ids[:7], "all release")
     receive(database, noised | {"open": [clear]})
     with database.reading() as connection:
-        found = gather(connection, Settings().meaning)
+        found = gather(connection, Settings().feedback_rules)
     [totals] = found.totals
     scales = next(iter(noised.values()))[0].settings["scales"]
     for name, (value, variance) in totals.items():
@@ -223,7 +195,7 @@ def test_ratings_by_dpi_count_by_who_likes_them(database: Database, films: Catal
     history = pa.table({"item_id": [*stars], "rating": [value or 1.0 for value in stars.values()]})
     receive(database, {f"u{k}": [device.release(history)] for k in range(300)}, "rating")
     with database.reading() as connection:
-        found = gather(connection, Settings().meaning)
+        found = gather(connection, Settings().feedback_rules)
     counted = found.clear.counts.sum(axis=0)[find(found.clear.item_ids, [*stars])]
     assert counted[0] > 270
     assert counted[1] < 30

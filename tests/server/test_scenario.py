@@ -9,7 +9,7 @@ import numpy as np
 
 from epicrec.data import Catalogue, Ratings
 from epicrec.privacy import Guarantee
-from epicrec.server.store import people
+from epicrec.server.store import users
 from server.conftest import Client, released, running
 
 DEVICES = 200
@@ -52,7 +52,7 @@ def test_two_hundred_devices_and_one_that_leaves(
 
         leaver, seen = devices[7]
         with serving.service.database.reading() as connection:
-            gone = people.known(connection, leaver.user_id)
+            gone = users.known(connection, leaver.user_id)
             assert gone is not None
         assert leaver.user_id.encode() in _bytes_of(folder)
         assert leaver.delete(f"/api/user/{leaver.user_id}").json() == {"RowAffected": 1}
@@ -61,7 +61,7 @@ def test_two_hundred_devices_and_one_that_leaves(
 
         left = _bytes_of(folder)
         assert leaver.user_id.encode() not in left
-        assert people.digest(leaver.headers["X-API-Key"]) not in left
+        assert users.digest(leaver.headers["X-API-Key"]) not in left
         stats = serving.admin.get("/api/dashboard/stats").json()
         assert stats["counts"]["users"] == DEVICES - 1
         assert stats["guarantees"][0]["releases"] == DEVICES - 1

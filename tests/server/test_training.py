@@ -16,11 +16,12 @@ from epicrec.files import locked
 from epicrec.perturb import D2P, Release
 from epicrec.privacy import Guarantee
 from epicrec.server import Settings
-from epicrec.server.store import catalogue, people, received, releases
+from epicrec.server.serving import trained_lists
+from epicrec.server.store import catalogue, feedback, histories, users
 from epicrec.server.store.database import Database
-from epicrec.server.store.received import Own
-from epicrec.server.training import fit, folders, job, lists, publish
-from epicrec.server.training.ledger import operator_ledger
+from epicrec.server.store.histories import UserHistory
+from epicrec.server.training import folders, job, publish, train_lists
+from epicrec.server.training.operator_ledger import operator_ledger
 from loopback import wait_for
 from server.conftest import running
 
@@ -40,10 +41,10 @@ def everybody(tmp_path_factory: pytest.TempPathFactory, films: Catalogue, viewer
         catalogue.fill(connection, films)
         for user in range(viewers.n_users):
             name = f"viewer-{user}"
-            people.put(connection, [wire.User(UserId=name)])
+            users.put(connection, [wire.User(UserId=name)])
             seen = films.item_ids[viewers.items[viewers.row(user)]]
             rows = [wire.Feedback(FeedbackType="watch", UserId=name, ItemId=str(i)) for i in seen]
-            releases.put(connection, rows)
+            feedback.put(connection, rows)
     database.stop()
     return settings.folder
 
@@ -56,13 +57,13 @@ def filled(settings: Settings, everybody: Path) -> Iterator[Database]:
     database.stop()
 
 
-def opened(settings: Settings) -> lists.Lists:
+def opened(settings: Settings) -> trained_lists.TrainedLists:
     models = settings.folder / "models"
-    return lists.Lists.open(models / str(folders.current(models)))
+    return trained_lists.TrainedLists.open(models / str(folders.current(models)))
 
 
 def test_lists_and_folding_in_agree(settings: Settings, filled: Database) -> None:
-    result = fit.train(settings, filled)
+    result = train_lists.train(settings, filled)
     assert result["users"] == 300
     assert result["adopted"] == "als"
     assert result["quality"]["held_out"] > 200
@@ -71,7 +72,7 @@ def test_lists_and_folding_in_agree(settings: Settings, filled: Database) -> Non
     # same are one list
     with filled.reading() as connection:
         for row, key in enumerate(found.arrays["user_keys"].tolist()):
-            own = received.of_user(connection, key, settings.meaning, settings.rating_type)
+            own = histories.of_user(connection, key, settings.feedback_rules, settings.rating_type)
             listed = [name for name, _ in found.for_user(row, 20)]
             folded = [name for name, _ in found.for_own(own, 20)]
             assert len(set(listed) & set(folded)) >= 16
@@ -85,7 +86,7 @@ def test_folding_in_is_the_weighted_least_squares_of_als(
     settings: Settings, filled: Database
 ) -> None:
     """x minimises Σ c (p - x·y)² + λ|x|² over all items: c = α, p = 1 if released, else 1 and 0."""
-    fit.train(settings, filled)
+    train_lists.train(settings, filled)
     found = opened(settings)
     factors = found.arrays["item_factors"].astype(np.float64)
     released = np.zeros(len(factors))
@@ -99,7 +100,7 @@ def test_folding_in_is_the_weighted_least_squares_of_als(
     )[0]
     expected = dict(zip(found.item_ids, factors @ taste, strict=True))
     liked = set(found.arrays["item_keys"][[3, 50, 200]].tolist())
-    ranked = found.for_own(Own(known=liked, liked=liked), 30)
+    ranked = found.for_own(UserHistory(known=liked, liked=liked), 30)
     assert [score for _, score in ranked] == pytest.approx(
         [expected[name] for name, _ in ranked], rel=1e-3, abs=1e-5
     )
@@ -107,7 +108,7 @@ def test_folding_in_is_the_weighted_least_squares_of_als(
 
 def test_a_category_is_cut_from_the_whole_list(settings: Settings, filled: Database) -> None:
     """As far as the kept list reaches; what it leaves out is computed, and both are one order."""
-    fit.train(settings, filled)
+    train_lists.train(settings, filled)
     found = opened(settings)
     kept = found.arrays["top_items"].shape[1]
     starts = found.arrays["seen_starts"]
@@ -135,7 +136,7 @@ def test_the_quality_tells_taste_from_popularity(tmp_path: Path) -> None:
         catalogue.put(connection, [wire.Item(ItemId=f"i{at}") for at in range(80)])
         for user in range(200):
             own = rng.permutation(40)[:20] + 40 * (user % 2)
-            releases.put(
+            feedback.put(
                 connection,
                 [
                     wire.Feedback(FeedbackType="watch", UserId=f"u{user}", ItemId=f"i{item}")
@@ -143,7 +144,7 @@ def test_the_quality_tells_taste_from_popularity(tmp_path: Path) -> None:
                 ],
                 make=True,
             )
-    quality = fit.train(settings, database)["quality"]
+    quality = train_lists.train(settings, database)["quality"]
     database.stop()
     assert quality["recall_at_10"] > 1.3 * quality["recall_at_10_of_popularity"]
     assert quality["gain_at_least"] > 0
@@ -159,7 +160,7 @@ def test_a_failed_fit_keeps_the_last_good_lists(
     def fail(*_: object) -> None:
         raise MemoryError("viewer-7 is too much")
 
-    monkeypatch.setattr(fit, "_learned", fail)
+    monkeypatch.setattr(train_lists, "_learned", fail)
     status = job.run("train", settings)
     assert status["state"] == "failed"
     assert status["last"]["training"] == 1
@@ -173,7 +174,7 @@ def test_progress_is_reported(settings: Settings, filled: Database) -> None:
 
     said: list[tuple[str, int, int]] = []
     with listening(lambda *progress: said.append(progress)):
-        fit.train(settings, filled)
+        train_lists.train(settings, filled)
     assert {what for what, _, _ in said} == {"reading releases", "fitting factors", "writing lists"}
     for what in {what for what, _, _ in said}:
         steps = [(done, total) for name, done, total in said if name == what]
@@ -208,9 +209,9 @@ def test_an_interrupted_training_is_taken_up_again(tmp_path: Path) -> None:
 def test_someone_deleted_while_a_training_ran_is_not_in_it(
     settings: Settings, filled: Database
 ) -> None:
-    fit.train(settings, filled)
+    train_lists.train(settings, filled)
     with filled.writing() as connection:
-        key = people.forget(connection, "viewer-5")
+        key = users.forget(connection, "viewer-5")
     with running(settings.folder, factors=16) as serving:
         found = serving.service.ranking.lists
         row = found.row_of(key)
@@ -230,17 +231,17 @@ def released_by_d2p(settings: Settings, films: Catalogue, people_: Ratings, seed
     with database.writing() as connection:
         catalogue.fill(connection, films)
         catalogue.keep(connection, films)
-        people.put(connection, [wire.User(UserId=f"u{k}") for k in range(people_.n_users)])
+        users.put(connection, [wire.User(UserId=f"u{k}") for k in range(people_.n_users)])
         substitutes = device.channel.draw(people_.items, seed=seed)
         for k in range(people_.n_users):
-            known = people.known(connection, f"u{k}")
+            known = users.known(connection, f"u{k}")
             assert known is not None
             items, times = np.unique(substitutes[people_.row(k)], return_counts=True)
             drawn = Release(
                 method="d2p", items=tuple(films.item_ids[items].tolist()),
                 counts=tuple(times.tolist()), guarantee=device.guarantee, settings=law,
             )  # fmt: skip
-            releases.receive(connection, known, wire.Released(Release=drawn.to_dict()))
+            feedback.receive(connection, known, wire.Released(Release=drawn.to_dict()))
     return database
 
 
@@ -250,7 +251,7 @@ def test_a_model_of_releases_is_adopted_and_published(tmp_path: Path, films: Cat
     settings = Settings(data=str(tmp_path))
     viewers = Ratings.from_table(simulate_table(1500), scale=Scale(1, 5, 1))
     database = released_by_d2p(settings, films, viewers.with_items(films.item_ids), 1)
-    result = fit.train(settings, database)
+    result = train_lists.train(settings, database)
     assert result["adopted"] == "d2p-svd", result
     assert result["quality"]["gain_at_least"] > 0
     info = publish.learned(settings)
@@ -261,7 +262,7 @@ def test_a_model_of_releases_is_adopted_and_published(tmp_path: Path, films: Cat
     found = opened(settings)
     with database.reading() as connection:
         for row, key in enumerate(found.arrays["user_keys"][:20].tolist()):
-            own = received.of_user(connection, key, settings.meaning, settings.rating_type)
+            own = histories.of_user(connection, key, settings.feedback_rules, settings.rating_type)
             listed = [name for name, _ in found.for_user(row, 20)]
             folded = [name for name, _ in found.for_own(own, 20)]
             assert len(set(listed) & set(folded)) >= 18, "who released since is served alike"
@@ -282,7 +283,7 @@ def test_where_there_is_no_taste_popularity_is_served_and_the_operator_told(
         np.repeat(np.arange(400), 20), films.item_ids[np.concatenate(seen)], np.ones(8000)
     ).with_items(films.item_ids)
     database = released_by_d2p(settings, films, alike, 1)
-    result = fit.train(settings, database)
+    result = train_lists.train(settings, database)
     assert result["adopted"] == "popularity"
     assert "popularity" in result["why"]
     assert publish.learned(settings) is None

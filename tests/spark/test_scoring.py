@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from epicrec.data import Ratings
-from epicrec.engine.people import people_of
-from epicrec.models.covariance.model import CovarianceSVD
+from epicrec.engine.packed_users import packed_users
+from epicrec.models.private.covariance import CovarianceSVD
 
 pytest.importorskip("pyspark", reason="needs pyspark: pip install 'epicrec[spark]'")
 from epicrec.spark.recommender import _predicted, _recommended
@@ -20,17 +20,17 @@ def model(viewers: Ratings) -> CovarianceSVD:
 
 
 @pytest.fixture(scope="module")
-def people(viewers: Ratings) -> pa.Table:
+def packed(viewers: Ratings) -> pa.Table:
     rows = viewers.to_table().select(["user_id", "item_id", "rating"])
     rows = rows.rename_columns(["user", "item", "rating"])
-    found = people_of(rows.to_batches(), viewers.item_ids, viewers.scale)
+    found = packed_users(rows.to_batches(), viewers.item_ids, viewers.scale)
     return pa.Table.from_batches([*found])
 
 
 def test_lists_are_those_of_the_model_whatever_the_batches(
-    viewers: Ratings, model: CovarianceSVD, people: pa.Table
+    viewers: Ratings, model: CovarianceSVD, packed: pa.Table
 ) -> None:
-    parts = people.to_batches(max_chunksize=37)
+    parts = packed.to_batches(max_chunksize=37)
     found = pa.Table.from_batches([*_recommended(parts, model, 4, "what", True)])
     assert found["user"].to_pylist() == viewers.user_ids.tolist()
     lists = [[row["what"] for row in rows] for rows in found["recommendations"].to_pylist()]
@@ -41,14 +41,14 @@ def test_lists_are_those_of_the_model_whatever_the_batches(
 
 
 def test_predictions_are_those_of_the_model_and_nan_where_the_item_is_unknown(
-    viewers: Ratings, model: CovarianceSVD, people: pa.Table
+    viewers: Ratings, model: CovarianceSVD, packed: pa.Table
 ) -> None:
     asked = [*viewers.item_ids[[0, 5]].tolist(), "no such film"]
-    history = {name: [None, *people[name].to_pylist()[1:]] for name in ("items", "values")}
+    history = {name: [None, *packed[name].to_pylist()[1:]] for name in ("items", "values")}
     rows = pa.RecordBatch.from_arrays(
         [
-            people["user"].combine_chunks(),
-            pa.array([asked] * len(people)),
+            packed["user"].combine_chunks(),
+            pa.array([asked] * len(packed)),
             *(pa.array(column, pa.binary()) for column in history.values()),
         ],
         ["user", "asked", "items", "values"],

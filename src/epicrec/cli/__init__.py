@@ -1,4 +1,4 @@
-"""The door: `epicrec` with its sub-commands. Results on stdout, everything else on stderr."""
+"""The command line: `epicrec` with its sub-commands."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from typing import Annotated
 import typer
 
 from epicrec._version import __version__
-from epicrec.cli import (  # noqa: F401  (they add commands)
+from epicrec.cli.app import app
+from epicrec.cli.output import err
+from epicrec.errors import EpicrecError, InputError
+
+# Each module adds its commands, and --help lists them in this order.
+# isort: off
+from epicrec.cli import (  # noqa: F401
     audit,
     collective,
     compare,
     data,
-    lists,
-    models,
-    private,
+    recommend,
+    evaluate,
+    perturb,
+    reproduce,
     programs,
 )
-from epicrec.cli.app import app
-from epicrec.cli.output import err
-from epicrec.errors import EpicrecError, InputError
+# isort: on
 
 __all__ = ["app", "main"]
 
@@ -30,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit 0 when done, 2 on bad input, 1 on anything that failed."""
     try:
         typed = list(sys.argv[1:] if arguments is None else arguments)
-        app(args=typed, obj=typed)  # for a command that answers with what to type instead
+        app(args=typed, obj=typed)  # a command may answer with what to type instead
     except EpicrecError as error:
         err.print(f"epicrec: {error}", soft_wrap=True)
         sys.exit(2 if isinstance(error, InputError) else 1)

@@ -1,4 +1,4 @@
-"""`epicrec audit`: run a method, a device or a server on neighbours, and see what it gives away."""
+"""`epicrec audit`: run a method, a device or a server on neighbours, and measure what it leaks."""
 
 from __future__ import annotations
 
@@ -8,17 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from epicrec.cli.app import app
-from epicrec.cli.output import (
-    AsPublished,
-    Json,
-    Set,
-    Unit,
-    out,
-    print_table,
-    progress,
-    read_settings,
-    show,
-)
+from epicrec.cli.options import AsPublished, Json, Set, Unit, read_settings
+from epicrec.cli.output import out, print_table, progress, show
 from epicrec.errors import InputError
 
 _TIMES = 4
@@ -89,8 +80,8 @@ def _one(
 
 
 def _table(quick: bool, plot: Path | None, as_json: bool) -> None:
+    from epicrec.demo.program_audits import all_rows
     from epicrec.evaluate.audits.methods import BROKEN, audit_rows
-    from epicrec.system.audit import all_rows
 
     if plot is not None:
         from epicrec.extras import needs
@@ -100,7 +91,7 @@ def _table(quick: bool, plot: Path | None, as_json: bool) -> None:
         found = list(audit_rows(all_rows(), part=1 if quick else _TIMES))
     wrong = [row.method for row in found if row.holds == (row.method in BROKEN)]
     if plot is not None:
-        from epicrec.evaluate.audits.plot import plot_claims
+        from epicrec.evaluate.plots import plot_claims
 
         plot_claims([row.to_dict() for row in found], plot)
 
@@ -121,7 +112,7 @@ def _table(quick: bool, plot: Path | None, as_json: bool) -> None:
 
 
 def _attacks(as_json: bool) -> None:
-    from epicrec.evaluate.attacks.table import attack_rows
+    from epicrec.evaluate.attacks import attack_rows
 
     with progress():
         rows = list(attack_rows())

@@ -1,4 +1,4 @@
-"""`epicrec collective`: what the operators of a common model do."""
+"""`epicrec collective`: what the operators of a shared model do."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from epicrec.cli.app import app
-from epicrec.cli.output import Json, print_figures, print_table, show
+from epicrec.cli.options import Json
+from epicrec.cli.output import print_figures, print_table, show
 from epicrec.extras import needs
 
-collective = typer.Typer(help="Rounds of a common model: docs/collective.md.", no_args_is_help=True)
+collective = typer.Typer(help="Rounds of a shared model: docs/collective.md.", no_args_is_help=True)
 app.add_typer(collective, name="collective")
 
 Config = Annotated[Path | None, typer.Option("--config", help="The server's settings as TOML.")]
@@ -68,9 +69,9 @@ def abort(
 
 def _operating() -> Any:
     needs("server", "fastapi", "sqlalchemy", "httpx")
-    from epicrec.server import operating
+    from epicrec.server import shared_model
 
-    return operating
+    return shared_model
 
 
 def _settings(config: Path | None, data: str | None) -> Any:

@@ -9,18 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from epicrec.cli.app import app
-from epicrec.cli.output import (
-    Data,
-    ItemsOption,
-    Json,
-    ScaleOption,
-    load_data,
-    out,
-    print_table,
-    progress,
-    say_guesses,
-    show,
-)
+from epicrec.cli.options import Data, ItemsOption, Json, ScaleOption, load_data
+from epicrec.cli.output import out, print_table, progress, say_guesses, show
 from epicrec.errors import InputError
 
 
@@ -38,16 +28,16 @@ def compare(
     quick: Annotated[bool, typer.Option("--quick", help="Two budgets, two draws.")] = False,
     plot: Annotated[Path | None, typer.Option(help="The table as a picture, .svg or .png.")] = None,
     keep: Annotated[
-        Path | None, typer.Option(help="A folder to keep each row in: run again to go on.")
+        Path | None,
+        typer.Option(help="A folder to keep each row in, so that the same command resumes."),
     ] = None,
     items: ItemsOption = None,
     scale: ScaleOption = None,
     as_json: Json = False,
 ) -> None:
     """Every method on one split over a grid of ε: what it costs, whom it trusts, how good it is."""
-    from epicrec.evaluate.compare import Plan, quick_plan
+    from epicrec.evaluate.compare import TASKS, Plan, quick_plan
     from epicrec.evaluate.compare import compare as run
-    from epicrec.evaluate.contenders import TASKS
     from epicrec.evaluate.plots import plot_comparison
     from epicrec.extras import needs
     from epicrec.files import check_folder, check_output
@@ -96,7 +86,7 @@ def _print(found: Mapping[str, Any]) -> None:
 
 
 def shown_row(row: Mapping[str, Any], metric: str) -> dict[str, str]:
-    """A row of the comparison as it is printed."""
+    """A row of the comparison as printed."""
     spread = "" if row["spread"] is None else f" ± {row['spread']:.4f}"
     return {
         "method": row["method"],

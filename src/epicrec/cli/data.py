@@ -8,21 +8,23 @@ from typing import Annotated
 import typer
 
 from epicrec.cli.app import data_app
-from epicrec.cli.output import (
+from epicrec.cli.options import (
     EngineOption,
     ItemsOption,
     Json,
     Master,
     ScaleOption,
     check_engine,
-    err,
     load_data,
+    read_columns,
+    read_scale,
+)
+from epicrec.cli.output import (
+    err,
     out,
     print_figures,
     print_table,
     progress,
-    read_columns,
-    read_scale,
     say_guesses,
     say_left_out,
     show,
@@ -116,8 +118,7 @@ def data_convert(
     if master is not None:
         if mapped:
             raise InputError("memory-mapped columns are one machine's; leave out --mapped")
-        from epicrec.engine.session import session
-        from epicrec.spark.convert import convert_in_cluster
+        from epicrec.engine.spark_data import convert_in_cluster, session
 
         kept, left_out = convert_in_cluster(
             session(master), data, folder, items=items, scale=read_scale(scale),

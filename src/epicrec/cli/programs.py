@@ -1,4 +1,4 @@
-"""`epicrec demo, client, serve, bench`: what runs for longer."""
+"""`epicrec demo, client, serve, bench`, and the quality of what running programs show."""
 
 from __future__ import annotations
 
@@ -10,16 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from epicrec.cli.app import app
-from epicrec.cli.output import (
-    Data,
-    Json,
-    out,
-    print_figures,
-    print_table,
-    progress,
-    show,
-)
-from epicrec.errors import EpicrecError, InputError
+from epicrec.cli.options import Data, Json
+from epicrec.cli.output import out, print_figures, print_table, progress, show
+from epicrec.errors import InputError
 from epicrec.extras import needs
 
 
@@ -34,7 +27,7 @@ def demo(
     needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
     from contextlib import ExitStack
 
-    from epicrec.system.demo import one_round
+    from epicrec.demo.walkthrough import one_round
 
     with ExitStack() as stack:
         with progress():
@@ -124,7 +117,7 @@ def client_quality(
 ) -> None:
     """What people get through running clients and a running server: nDCG@10 as a table."""
     needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
-    from epicrec.system.quality import client_quality as run
+    from epicrec.demo.client_quality import client_quality as run
 
     with progress():
         result = run(data, viewers=viewers, epsilon=epsilon, unit=unit, seed=seed, titles=titles)
@@ -144,7 +137,7 @@ def service_quality(
 ) -> None:
     """What a service gives that learns from releases: which model it adopts, nDCG@10 as a table."""
     needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
-    from epicrec.system.service import service_quality as run
+    from epicrec.demo.service_quality import service_quality as run
 
     with progress():
         result = run(data, viewers=viewers, mechanism=mechanism, strength=strength, seed=seed)
@@ -207,31 +200,38 @@ def serve(
     show(result, as_json, lambda: print_figures(result))
 
 
-@app.command()
+@app.command(
+    context_settings={
+        "allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False,
+    }
+)  # fmt: skip
 def bench(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Which benchmarks; all of them if none is named.")
-    ] = None,
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Which benchmark; without it, all are listed.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Measure speed beside peers, as ratios in one run."""
+    """Run one of the benchmarks of a checkout; its own options follow its name."""
     import subprocess
 
     folder = Path(__file__).parents[3] / "benchmarks"
-    found = {path.stem: path for path in sorted(folder.glob("*.py"))}
-    chosen = names or [name for name in found if name != "figures"]  # quality, not speed
-    unknown = [name for name in chosen if name not in found]
-    if unknown or not found:
+    found = {path.stem: path for path in sorted(folder.glob("[!_]*.py"))}
+    if not found:
         raise InputError(
-            f"there is no benchmark {unknown[0]!r}; choose from {', '.join(found)}"
-            if found
-            else "the benchmarks come with the source; run this in a checkout"
+            f"the benchmarks come with the source, and there are none in {folder}; "
+            "clone the repository and run this in the checkout"
         )
-    lines: dict[str, list[str]] = {}
-    for name in chosen:
-        command = [sys.executable, str(found[name])]
-        done = subprocess.run(command, stdout=subprocess.PIPE if as_json else None, text=True)
-        if done.returncode != 0:
-            raise EpicrecError(f"the benchmark {name} failed with status {done.returncode}")
-        lines[name] = (done.stdout or "").splitlines()
-    show({"benchmarks": lines}, as_json, lambda: None)
+    as_json = as_json or "--json" in context.args
+    if not name:
+        firsts = {one: path.read_text("utf-8").partition("\n")[0] for one, path in found.items()}
+        rows = [{"benchmark": one, "answers": line.strip('"')} for one, line in firsts.items()]
+        show({"benchmarks": rows}, as_json, lambda: print_table("epicrec bench NAME", rows))
+        return
+    if name not in found:
+        raise InputError(f"there is no benchmark {name!r}; choose from {', '.join(found)}")
+    words = [word for word in context.args if word != "--json"]
+    command = [sys.executable, str(found[name]), *words]
+    done = subprocess.run(command, stdout=subprocess.PIPE if as_json else None, text=True)
+    if as_json:
+        show({"benchmark": name, "lines": done.stdout.splitlines()}, as_json, lambda: None)
+    if done.returncode != 0:
+        raise typer.Exit(done.returncode)

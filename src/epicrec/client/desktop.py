@@ -42,7 +42,7 @@ def install(
         config / "autostart/epicrec.desktop": _entry(
             [*command, "--no-browser"], "X-GNOME-Autostart-enabled=true\n"
         ),
-        icon: (Path(__file__).parent / "static/icon.svg").read_text("utf-8"),
+        icon: (Path(__file__).parent / "web/static/icon.svg").read_text("utf-8"),
     }
     for path, content in started.items():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import io
+import shutil
 import threading
 from contextlib import closing
 from pathlib import Path
 
 from pyarrow import parquet
 
-from epicrec.client.account import Account, Accounts, Dial
-from epicrec.client.catalogues import ADDED, merged
-from epicrec.client.choice import Choice
-from epicrec.client.common import CommonModel
-from epicrec.client.counted import Counted
-from epicrec.client.extension import Extension
-from epicrec.client.finished import Finished
-from epicrec.client.for_you import ForYou, Shelf
 from epicrec.client.history import History
-from epicrec.client.imports import Imports
-from epicrec.client.published import Published
-from epicrec.client.reading import Reading
-from epicrec.client.releases import Outlook, Releases, Stored
-from epicrec.client.remote import Remote
+from epicrec.client.imports.extension import Extension
+from epicrec.client.imports.reading import Reading
+from epicrec.client.imports.review import Imports
+from epicrec.client.matching.catalogues import ADDED, merged
+from epicrec.client.ranking.for_you import ForYou, Shelf
+from epicrec.client.ranking.item_model import Published
+from epicrec.client.sending.accounts import Account, Accounts, Dial
+from epicrec.client.sending.outbox import CountedFilms, Outlook, Releases, StoredRelease
+from epicrec.client.sending.privacy_choice import Choice
+from epicrec.client.sending.remote import Remote
+from epicrec.client.sending.shared_model_reports import SharedModelReports
+from epicrec.client.sending.shared_model_results import SharedModelResults
 from epicrec.client.store import Store
-from epicrec.client.uploads import forget_uploads
 from epicrec.client.vault import write_private
 from epicrec.data import EMBEDDED, Catalogue
 from epicrec.data.datasets import load_catalogue
-from epicrec.data.usual import among
+from epicrec.data.embedded import among
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Ledger
 
+UPLOADS = "uploads"
+"""The folder for files that a page received, until they are read."""
 LIMIT, LIMIT_DELTA = 4.0, 1e-5
-"""The limit of the ledger until the person sets another, and the δ that rounds of a common model
-are added up at; releases have none."""
+"""The ledger's limit until the person sets another, and the δ at which rounds of a shared model are
+added up; releases have none."""
 
 
 class Device:
@@ -56,13 +57,14 @@ class Device:
     ) -> None:
         self.folder = folder
         self.store = store = Store(folder, passphrase)
+        self.uploads = folder / UPLOADS
+        shutil.rmtree(self.uploads, ignore_errors=True)  # left by a program that was killed
         self.history, self.imports = History(store), Imports(store)
-        self.accounts, self._counted = Accounts(store, dial), Counted(store)
+        self.accounts, self._counted = Accounts(store, dial), CountedFilms(store)
         self.published = Published(store, folder, self.accounts, self._takes_part)
-        self.finished = Finished(store, folder, self.accounts)
+        self.shared_results = SharedModelResults(store, folder, self.accounts)
         self._know(catalogue)
         self._drawing, self._adding = threading.Lock(), threading.Lock()
-        forget_uploads(folder)
         try:
             if server:
                 self.use_server(server, certificate)
@@ -79,7 +81,7 @@ class Device:
         self.reading = Reading(self.history, self.imports, catalogue)
         self.extension = Extension(self.store, self.imports, self.reading)
         self.shelf = Shelf(
-            self.store, catalogue, self.history, self.accounts, self.published, self.finished
+            self.store, catalogue, self.history, self.accounts, self.published, self.shared_results
         )
 
     def use_catalogue(self, catalogue: Catalogue) -> int:
@@ -105,7 +107,7 @@ class Device:
         if ledger:
             (self.folder / "ledger.jsonl").unlink(missing_ok=True)
         self.published.erase()
-        self.finished.forget()
+        self.shared_results.forget()
         self.shelf.forget()
 
     # ---- what the person chose ------------------------------------------------------------
@@ -142,9 +144,9 @@ class Device:
         return Ledger(self.folder / "ledger.jsonl", limit_epsilon=limit, limit_delta=LIMIT_DELTA)
 
     @property
-    def common(self) -> CommonModel:
-        """This device's part in a common model."""
-        return CommonModel(self.store, self.ledger, self.accounts, self.finished)
+    def shared_model(self) -> SharedModelReports:
+        """This device's part in a shared model."""
+        return SharedModelReports(self.store, self.ledger, self.accounts, self.shared_results)
 
     @property
     def releases(self) -> Releases:
@@ -165,7 +167,7 @@ class Device:
     def outlook(self) -> Outlook:
         return self.releases.outlook(self.sendable, self.history.items(), self.choice)
 
-    def draw(self, *, everything: bool = False, scheduled: bool = False) -> Stored:
+    def draw(self, *, everything: bool = False, scheduled: bool = False) -> StoredRelease:
         """Draw, record, and only then show. See `Releases.draw`. Nothing is asked of the server.
 
         One at a time, so that no film enters two draws. It draws also where nothing is new, so
@@ -185,7 +187,7 @@ class Device:
                 everything=everything, chosen_moment=not scheduled,
             )  # fmt: skip
 
-    def send(self, identity: str, *, scheduled: bool = False) -> Stored:
+    def send(self, identity: str, *, scheduled: bool = False) -> StoredRelease:
         """Send a recorded release, then fetch what the server has for everybody.
 
         The server gives this device its name at the first sending, and the release is made out to
@@ -222,7 +224,7 @@ class Device:
         """Fetch what the server has for everybody; what went wrong, or nothing."""
         problem = self.published.refresh()
         try:
-            self.finished.refresh()
+            self.shared_results.refresh()
         except EpicrecError as error:
             problem = problem or str(error)
         return problem

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from epicrec.client.sources import Evidence
 from epicrec.client.store import Store
+from epicrec.client.viewing import Evidence
 from epicrec.errors import InputError
 
 COUNTS_AT_FIRST = (Evidence.WATCHED, Evidence.RATED, Evidence.STREAMED)
@@ -19,7 +19,7 @@ BY_HAND = "by hand"
 
 @dataclass(frozen=True)
 class Film:
-    """One film of the history with everything that speaks for it."""
+    """One film of the history, and how we know of it."""
 
     item_id: str
     sources: tuple[str, ...]
@@ -62,7 +62,7 @@ class History:
             )
             return {row[0]: row[1] for row in rows}
 
-    def heard(self) -> list[tuple[str, float | None]]:
+    def counting(self) -> list[tuple[str, float | None]]:
         """Every film that counts with its stars, in the order of `newest`."""
         return self._newest(self._counting())
 

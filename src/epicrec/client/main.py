@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from epicrec.errors import InputError
 
 if TYPE_CHECKING:
-    from epicrec.client.app import Client
     from epicrec.client.device import Device
-    from epicrec.client.web import State
+    from epicrec.client.web.app import Client
+    from epicrec.client.web.request import State
     from epicrec.data import Catalogue
     from epicrec.privacy.ledger import Entry
 
@@ -49,8 +49,8 @@ def run_client(
 
     Where the program runs already, its entrance is opened instead.
     """
-    from epicrec.client.door import has_screen
     from epicrec.client.store import InUseError
+    from epicrec.client.web.security import has_screen
 
     folder = folder or default_folder()
     if restore is not None:
@@ -84,8 +84,8 @@ def make_client(
     The socket is bound already, so that the address holds; port 0 takes a free one. The device
     behind the pages is `client.state.device`, None while a passphrase is missing.
     """
-    from epicrec.client.app import Client
-    from epicrec.client.door import Door
+    from epicrec.client.web.app import Client
+    from epicrec.client.web.security import Door
 
     state = open_state(folder, server=server, certificate=certificate, catalogue=catalogue)
     try:
@@ -105,7 +105,7 @@ def _bound(port: int) -> socket.socket:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind(("127.0.0.1", port))
-        bound.listen()  # whoever is quicker than the application waits for it
+        bound.listen()  # a browser that is quicker than the application waits
     except OSError as error:
         bound.close()
         raise InputError(f"port {port} is taken ({error}); give another with --port") from error
@@ -119,7 +119,7 @@ def open_state(
     from epicrec.client.device import Device
     from epicrec.client.store import LockedError
     from epicrec.client.vault import DamagedError
-    from epicrec.client.web import State
+    from epicrec.client.web.request import State
     from epicrec.privacy import LedgerDamagedError
 
     try:
@@ -143,11 +143,11 @@ def open_state(
 
 def catalogue_of(folder: Path, name: str) -> Catalogue:
     """The list of films to begin with; the client's own with what was added to it in the pages."""
-    from epicrec.client.catalogues import ADDED, read_catalogue
+    from epicrec.client.matching.catalogues import ADDED, read_catalogue
     from epicrec.data import EMBEDDED
     from epicrec.data.catalogue import with_text_ids
     from epicrec.data.datasets import load_catalogue
-    from epicrec.data.usual import TITLES, usual_titles
+    from epicrec.data.embedded import TITLES, usual_titles
 
     if name == TITLES:
         added = folder / ADDED

@@ -23,86 +23,66 @@ from epicrec.files import locked
 
 PLAIN, SEALED = "history.sqlite", "history.sealed"
 
-MIGRATIONS = (
-    """
-    CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE batches (
-        id INTEGER PRIMARY KEY, created TEXT NOT NULL, about TEXT NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('draft', 'kept', 'undone')),
-        facts TEXT NOT NULL DEFAULT '{}'
-    );
-    CREATE TABLE drafts (
-        batch INTEGER NOT NULL REFERENCES batches ON DELETE CASCADE, row INTEGER NOT NULL,
-        status TEXT NOT NULL, item_id TEXT, candidates TEXT NOT NULL, title TEXT NOT NULL,
-        year INTEGER, key TEXT NOT NULL, evidence TEXT NOT NULL, why TEXT NOT NULL,
-        confidence REAL NOT NULL, source TEXT NOT NULL, watched_at TEXT, rating REAL,
-        times INTEGER NOT NULL, PRIMARY KEY (batch, row)
-    ) WITHOUT ROWID;
-    CREATE TABLE viewings (
-        id INTEGER PRIMARY KEY, batch INTEGER NOT NULL REFERENCES batches, item_id TEXT NOT NULL,
-        source TEXT NOT NULL, evidence TEXT NOT NULL, title TEXT NOT NULL, why TEXT NOT NULL,
-        confidence REAL NOT NULL, watched_at TEXT, rating REAL,
-        UNIQUE (item_id, source, evidence)
-    );
-    CREATE INDEX viewings_of_batch ON viewings (batch);
-    CREATE TABLE answers (key TEXT PRIMARY KEY, item_id TEXT) WITHOUT ROWID;
-    CREATE TABLE scans (source TEXT PRIMARY KEY, until TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE unwanted (item_id TEXT PRIMARY KEY) WITHOUT ROWID;
-    """,
-    """
-    CREATE TABLE releases (
-        id TEXT PRIMARY KEY, created TEXT NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('drawn', 'recorded', 'sent')),
-        batch TEXT NOT NULL, settings TEXT NOT NULL, record TEXT NOT NULL, payload BLOB NOT NULL,
-        cost REAL, sent_at TEXT
-    );
-    CREATE TABLE counted (
-        item_id TEXT PRIMARY KEY, release TEXT NOT NULL REFERENCES releases ON DELETE CASCADE
-    ) WITHOUT ROWID;
-    """,
-    """
-    ALTER TABLE releases ADD COLUMN epoch TEXT NOT NULL DEFAULT '';
-    UPDATE releases SET epoch = coalesce(json_extract(record, '$.settings.catalogue'), '');
-    ALTER TABLE counted RENAME TO counted_items;
-    CREATE TABLE counted (
-        work TEXT NOT NULL, release TEXT NOT NULL REFERENCES releases ON DELETE CASCADE,
-        PRIMARY KEY (work, release)
-    ) WITHOUT ROWID;
-    INSERT INTO counted SELECT 'item ' || item_id, release FROM counted_items;
-    DROP TABLE counted_items;
-    """,
-    """
-    CREATE TABLE pairings (
-        id TEXT PRIMARY KEY, created TEXT NOT NULL, origin TEXT NOT NULL, token TEXT NOT NULL,
-        key TEXT NOT NULL, seen TEXT
-    ) WITHOUT ROWID;
-    CREATE TABLE arrivals (
-        id TEXT PRIMARY KEY, arrived TEXT NOT NULL, viewing INTEGER, batch INTEGER, row INTEGER
-    ) WITHOUT ROWID;
-    CREATE TABLE sites (
-        name TEXT PRIMARY KEY, allowed INTEGER NOT NULL, seen TEXT, missed TEXT
-    ) WITHOUT ROWID;
-    """,
-    """
-    CREATE TABLE rounds (
-        task TEXT NOT NULL, number INTEGER NOT NULL, due TEXT NOT NULL,
-        state TEXT NOT NULL CHECK (state IN ('waiting', 'sealed', 'recorded', 'sent', 'over')),
-        announcement BLOB NOT NULL, published BLOB NOT NULL, report BLOB,
-        PRIMARY KEY (task, number)
-    );
-    """,
-    """
-    ALTER TABLE unwanted RENAME TO unwanted_before;
-    CREATE TABLE unwanted (id INTEGER PRIMARY KEY, item_id TEXT NOT NULL UNIQUE);
-    INSERT INTO unwanted (item_id) SELECT item_id FROM unwanted_before;
-    DROP TABLE unwanted_before;
-    CREATE TABLE watchlist (id INTEGER PRIMARY KEY, item_id TEXT NOT NULL UNIQUE);
-    """,
-    """
-    ALTER TABLE rounds ADD COLUMN cut BLOB;
-    """,
-)
-"""Scripts that bring a store from one version to the next; only ever appended to."""
+VERSION = 1
+SCHEMA = """
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+-- what was watched: lines that came in together, those that wait for review, the history
+CREATE TABLE batches (
+    id INTEGER PRIMARY KEY, created TEXT NOT NULL, about TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('draft', 'kept', 'undone')),
+    facts TEXT NOT NULL DEFAULT '{}'
+);
+CREATE TABLE drafts (
+    batch INTEGER NOT NULL REFERENCES batches ON DELETE CASCADE, row INTEGER NOT NULL,
+    status TEXT NOT NULL, item_id TEXT, candidates TEXT NOT NULL, title TEXT NOT NULL,
+    year INTEGER, key TEXT NOT NULL, evidence TEXT NOT NULL, why TEXT NOT NULL,
+    confidence REAL NOT NULL, source TEXT NOT NULL, watched_at TEXT, rating REAL,
+    times INTEGER NOT NULL, PRIMARY KEY (batch, row)
+) WITHOUT ROWID;
+CREATE TABLE viewings (
+    id INTEGER PRIMARY KEY, batch INTEGER NOT NULL REFERENCES batches, item_id TEXT NOT NULL,
+    source TEXT NOT NULL, evidence TEXT NOT NULL, title TEXT NOT NULL, why TEXT NOT NULL,
+    confidence REAL NOT NULL, watched_at TEXT, rating REAL,
+    UNIQUE (item_id, source, evidence)
+);
+CREATE INDEX viewings_of_batch ON viewings (batch);
+CREATE TABLE answers (key TEXT PRIMARY KEY, item_id TEXT) WITHOUT ROWID;
+CREATE TABLE scans (source TEXT PRIMARY KEY, until TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE unwanted (id INTEGER PRIMARY KEY, item_id TEXT NOT NULL UNIQUE);
+CREATE TABLE watchlist (id INTEGER PRIMARY KEY, item_id TEXT NOT NULL UNIQUE);
+
+-- the paired browsers, what they told, and the sites they look at
+CREATE TABLE pairings (
+    id TEXT PRIMARY KEY, created TEXT NOT NULL, origin TEXT NOT NULL, token TEXT NOT NULL,
+    key TEXT NOT NULL, seen TEXT
+) WITHOUT ROWID;
+CREATE TABLE arrivals (
+    id TEXT PRIMARY KEY, arrived TEXT NOT NULL, viewing INTEGER, batch INTEGER, row INTEGER
+) WITHOUT ROWID;
+CREATE TABLE sites (
+    name TEXT PRIMARY KEY, allowed INTEGER NOT NULL, seen TEXT, missed TEXT
+) WITHOUT ROWID;
+
+-- what leaves: releases, the works they counted, the rounds of a shared model
+CREATE TABLE releases (
+    id TEXT PRIMARY KEY, created TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('drawn', 'recorded', 'sent')),
+    batch TEXT NOT NULL, settings TEXT NOT NULL, record TEXT NOT NULL, payload BLOB NOT NULL,
+    sent_at TEXT, epoch TEXT NOT NULL
+);
+CREATE TABLE counted (
+    work TEXT NOT NULL, release TEXT NOT NULL REFERENCES releases ON DELETE CASCADE,
+    PRIMARY KEY (work, release)
+) WITHOUT ROWID;
+CREATE TABLE rounds (
+    task TEXT NOT NULL, number INTEGER NOT NULL, due TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('waiting', 'sealed', 'recorded', 'sent', 'over')),
+    announcement BLOB NOT NULL, published BLOB NOT NULL, report BLOB, cut BLOB,
+    PRIMARY KEY (task, number)
+);
+"""
+"""The one schema, edited in place until 1.0; a store of another version is refused."""
 
 
 class LockedError(EpicrecError):
@@ -128,7 +108,7 @@ class Store:
         try:
             self._db = self._open(passphrase)
             try:
-                self._migrate()
+                self._prepare()
             except BaseException:
                 self._db.close()
                 raise
@@ -254,16 +234,12 @@ class Store:
             return _in_memory(content)
         return _connect(self.folder / PLAIN)
 
-    def _migrate(self) -> None:
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version > len(MIGRATIONS):
-            raise InputError(
-                f"the store in {self.folder} was written by a newer epicrec; update this one"
-            )
-        for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
-            self._db.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
-        if version < len(MIGRATIONS):
+    def _prepare(self) -> None:
+        """Make the tables of a new store."""
+        if _version(self._db) == 0:
+            self._db.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
             self._write_sealed()
+        _check_version(self._db, f"the store in {self.folder}")
 
 
 def restore(folder: Path, content: bytes, passphrase: str | None = None) -> None:
@@ -277,7 +253,9 @@ def restore(folder: Path, content: bytes, passphrase: str | None = None) -> None
     try:
         with closing(_in_memory(content)) as probe:
             found = {row[0] for row in probe.execute("SELECT name FROM sqlite_master")}
-    except (InputError, sqlite3.Error):
+            if {"viewings", "settings"} <= found:
+                _check_version(probe, "this copy of a history")
+    except (DamagedError, sqlite3.Error):
         found = set()
     if not {"viewings", "settings"} <= found:
         raise InputError("this is no copy of a history; choose the one that 'My data' exported")
@@ -288,6 +266,18 @@ def restore(folder: Path, content: bytes, passphrase: str | None = None) -> None
         Vault.new(folder / SEALED, passphrase).write(content)
     with closing(Store(folder, passphrase)) as store:
         store.set(restored=secrets.token_hex(8))
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _check_version(db: sqlite3.Connection, what: str) -> None:
+    if _version(db) != VERSION:
+        raise InputError(
+            f"{what} was written by another version of epicrec (format {_version(db)}; this one "
+            f"reads {VERSION}); open it with that version, or begin in an empty --folder"
+        )
 
 
 def _hold(folder: Path) -> ExitStack:

@@ -1,7 +1,7 @@
 """Vault: the store's bytes under a passphrase, written whole or not at all.
 
-AES-256-GCM with a key from scrypt; a new nonce for every write. Whoever has the file and not the
-passphrase learns its size.
+AES-256-GCM with a key from scrypt; a new nonce for every write. Without the passphrase the
+file tells its size and nothing else.
 """
 
 from __future__ import annotations

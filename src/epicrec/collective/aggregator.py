@@ -1,8 +1,8 @@
-"""What both servers do alike in a round, and in which order they dare to.
+"""Aggregator: what leader and helper have in common in a round, in the order that is safe.
 
-A message is bytes and so is its answer, the same in one process and over the network. Whatever is
-asked again is answered with the same bytes; whatever is asked differently the second time is
-refused. Nothing is sent before what it rests on is in the book.
+Messages and answers are bytes, the same in one process and over the network. A repeated request
+gets the same bytes again; one that differs from the first is refused. Nothing is sent before what
+it depends on is in the book.
 """
 
 from __future__ import annotations
@@ -14,26 +14,31 @@ from dataclasses import replace
 import numpy as np
 
 from epicrec.arrays import Integers
-from epicrec.collective import sums
-from epicrec.collective.encoding import decode
 from epicrec.collective.keys import SignedKey, new_round_key, opener, public_part, verifying_key
-from epicrec.collective.plausible import implausible
-from epicrec.collective.refusals import Refusal
-from epicrec.collective.results import Result, Taught
+from epicrec.collective.messages import Refusal, round_fields
+from epicrec.collective.results import (
+    Result,
+    Taught,
+    check_plausible,
+    commitment,
+    noisy_sum,
+    opened,
+    server_noise,
+)
 from epicrec.collective.rounds import Book, Round, State, Store
 from epicrec.collective.shares import Words, open_share
-from epicrec.collective.task import Parameters, Role
+from epicrec.collective.task import Role, RoundParameters
 
-Noise = Callable[[Parameters], Integers]
+Noise = Callable[[RoundParameters], Integers]
 
 
 class Aggregator:
-    """What both servers do alike: keys for a round, the noisy share, the commitment to it."""
+    """The common part of both servers: keys for a round, the noisy share, the commitment to it."""
 
     role: Role
 
     def __init__(
-        self, store: Store, signing_key: bytes, other_key: bytes, *, noise: Noise = sums.noise
+        self, store: Store, signing_key: bytes, other_key: bytes, *, noise: Noise = server_noise
     ) -> None:
         if verifying_key(signing_key) == other_key:
             raise Refusal(
@@ -47,8 +52,8 @@ class Aggregator:
             return found_in(book, task, number)
 
     def abort(self, message: bytes) -> bytes:
-        """Give a round up: its key and reports go, and what was sent for it is lost."""
-        task, number = name_of(message)
+        """Abort a round: its key and reports are deleted, and what was sent for it is lost."""
+        task, number, _ = round_fields(message, 0)
         with self.store.transaction() as book:
             found = found_in(book, task, number)
             if found.state == "finished":
@@ -58,8 +63,8 @@ class Aggregator:
             book.keep(replace(found, state="aborted", share=None))
         return b""
 
-    def _new_round(self, book: Book, parameters: Parameters) -> Round:
-        """A round with a key of its own. Numbers only rise, so no earlier one comes again."""
+    def _new_round(self, book: Book, parameters: RoundParameters) -> Round:
+        """A round with a key of its own. Numbers only rise, so no round is opened twice."""
         last = book.last_round(parameters.task)
         if parameters.round <= last:
             raise Refusal(
@@ -71,7 +76,7 @@ class Aggregator:
         return Round(parameters=parameters, role=self.role, own=own)
 
     def _collected(self, book: Book, found: Round, shares: Iterator[tuple[bytes, Words]]) -> Round:
-        """The round with its noisy share. The key goes, and nothing else can be added up."""
+        """The round with its noisy share. The key is deleted: nothing else can be summed."""
         ids: list[bytes] = []
 
         def counted() -> Iterator[Words]:
@@ -80,7 +85,7 @@ class Aggregator:
                 yield share
 
         parameters = found.parameters
-        total = sums.noisy_sum(parameters, counted(), self._noise(parameters))
+        total = noisy_sum(parameters, counted(), self._noise(parameters))
         book.forget(parameters.task, parameters.round)
         return replace(
             found, state="collected", ids=tuple(ids), share=total.tobytes(),
@@ -108,19 +113,17 @@ class Aggregator:
 
     def _commitment(self, found: Round) -> bytes:
         assert found.share is not None
-        return sums.commitment(found.parameters, self.role, found.share, found.salt)
+        return commitment(found.parameters, self.role, found.share, found.salt)
 
     def _total(self, found: Round, share: bytes, salt: bytes) -> Integers:
-        """Both shares opened, the other's being the one it stood for before it saw ours."""
+        """Both shares opened, the other's being the one it committed to before it saw ours."""
         other: Role = "helper" if self.role == "leader" else "leader"
-        if sums.commitment(found.parameters, other, share, salt) != found.theirs:
+        if commitment(found.parameters, other, share, salt) != found.theirs:
             raise Refusal("invalidMessage", f"the {other}'s share is not the one it committed to")
         assert found.share is not None
         pair = (found.share, share) if self.role == "leader" else (share, found.share)
-        total = sums.opened(found.parameters, *pair)
-        wrong = implausible(found.parameters, len(found.ids), total)
-        if wrong:
-            raise Refusal("batchInvalid", f"no honest people give this result: {wrong}")
+        total = opened(found.parameters, *pair)
+        check_plausible(found.parameters, len(found.ids), total)
         return total
 
 
@@ -154,19 +157,3 @@ def found_in(book: Book, task: str, number: int) -> Round:
 def expect(found: Round, *states: State) -> None:
     if found.state not in states:
         raise Refusal("stepMismatch", f"this round is {found.state}, not {' or '.join(states)}")
-
-
-def named(message: bytes, count: int | None = None) -> tuple[str, int, list[bytes]]:
-    """The task, the round and the rest of a message."""
-    match decode(message):
-        case [str() as task, int() as number, *rest] if all(isinstance(f, bytes) for f in rest):
-            fields = [field for field in rest if isinstance(field, bytes)]
-        case _:
-            raise Refusal("invalidMessage", "a message names a task and a round, then has bytes")
-    if count is not None and len(fields) != count:
-        raise Refusal("invalidMessage", f"a message has {len(fields)} fields and not {count}")
-    return task, number, fields
-
-
-def name_of(message: bytes) -> tuple[str, int]:
-    return named(message, 0)[:2]

@@ -1,4 +1,4 @@
-"""What a device does in a round: check, record, seal once, and never again for that round."""
+"""Device: what it does in a round: check, record, and seal exactly one report."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from epicrec.arrays import Integers
 from epicrec.collective.keys import fingerprint
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.messages import Refusal
 from epicrec.collective.shares import Announcement, Cut
-from epicrec.collective.task import Parameters
+from epicrec.collective.task import RoundParameters
 from epicrec.errors import InputError
 from epicrec.privacy import Guarantee
 
@@ -34,14 +34,14 @@ class Drawer(Protocol):
 
 @dataclass(frozen=True)
 class Pins:
-    """Both servers' signing keys, the helper's from somewhere else than the leader."""
+    """Both servers' signing keys; the helper's must not come from the leader."""
 
     leader: bytes
     helper: bytes
 
     @classmethod
     def of(cls, leader: str, helper: str) -> Self:
-        """From keys as people copy them."""
+        """From keys as hexadecimal text."""
         try:
             keys = bytes.fromhex(leader), bytes.fromhex(helper)
         except ValueError:
@@ -69,8 +69,8 @@ def take_part(
     """The report to send for a round: the one made before, if any, or a new one, now recorded.
 
     `published` is what the round's statistic is computed with; `contribution` reads the history
-    and is called last. Whatever goes wrong in it, zeros are sent: whether a device sends, and how
-    much, must not depend on its history.
+    and is called last. If it fails, zeros are sent: whether a device sends, and how much, must not
+    depend on its history.
     """
     announcement.check(pins.leader, pins.helper)
     parameters = announcement.parameters
@@ -85,9 +85,9 @@ def take_part(
     return report
 
 
-def computed(parameters: Parameters, contribution: Callable[[], Integers]) -> Integers:
+def computed(parameters: RoundParameters, contribution: Callable[[], Integers]) -> Integers:
     """The contribution, or zeros where it could not be computed."""
     try:
         return contribution()
-    except Exception:  # a device that stays silent would say something of its history
+    except Exception:  # silence would reveal something about the history
         return np.zeros(parameters.length, np.int64)

@@ -1,27 +1,26 @@
-"""The helper: knows seeds only, and adds up one list of reports a round, once."""
+"""The helper: sees seeds only, and sums one list of reports a round, once."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
 
-from epicrec.collective import sums
-from epicrec.collective.aggregator import Aggregator, expect, finished, found_in, named
-from epicrec.collective.encoding import byte_fields, encode
+from epicrec.collective.aggregator import Aggregator, expect, finished, found_in
 from epicrec.collective.keys import SignedKey, sign, verify
-from epicrec.collective.refusals import Refusal
-from epicrec.collective.task import Parameters
+from epicrec.collective.messages import Refusal, byte_fields, encode, round_fields
+from epicrec.collective.results import result_message
+from epicrec.collective.task import RoundParameters
 
 
 class Helper(Aggregator):
-    """Knows seeds only. Adds up one list of reports a round, once."""
+    """Sees seeds only. Sums one list of reports a round, once."""
 
     role = "helper"
 
     def begin(self, message: bytes) -> bytes:
-        """Open a round for the leader's parameters and key; answer with a key of our own."""
+        """Open a round with the leader's parameters and key; answer with a key of our own."""
         encoded, public, signature = byte_fields(message, 3)
-        parameters, other = Parameters.from_encoded(encoded), SignedKey(public, signature)
+        parameters, other = RoundParameters.from_encoded(encoded), SignedKey(public, signature)
         other.check(self.other_key, "leader", parameters)
         with self.store.transaction() as book:
             found = book.round(parameters.task, parameters.round)
@@ -34,8 +33,8 @@ class Helper(Aggregator):
         return encode(found.own.public, found.own.signature)
 
     def aggregate(self, message: bytes) -> bytes:
-        """Add up this list, burnt for ever; answer with a commitment and what did not open."""
-        task, number, fields = named(message)
+        """Sum this list, whose ids are used up; answer with a commitment and what did not open."""
+        task, number, fields = round_fields(message)
         asked = hashlib.sha256(message).digest()
         ids, sealed = fields[::2], fields[1::2]
         with self.store.transaction() as book:
@@ -61,7 +60,7 @@ class Helper(Aggregator):
 
     def reveal(self, message: bytes) -> bytes:
         """Show the noisy share to a leader that has committed to its own."""
-        task, number, (theirs,) = named(message, 1)
+        task, number, (theirs,) = round_fields(message, 1)
         with self.store.transaction() as book:
             found = found_in(book, task, number)
             expect(found, "collected", "finished")
@@ -75,12 +74,12 @@ class Helper(Aggregator):
 
     def confirm(self, message: bytes) -> bytes:
         """Sign the result, if it is what both shares open to and the leader signed it."""
-        task, number, (share, salt, signature) = named(message, 3)
+        task, number, (share, salt, signature) = round_fields(message, 3)
         with self.store.transaction() as book:
             found = found_in(book, task, number)
             expect(found, "collected", "finished")
             total = self._total(found, share, salt)
-            signed = sums.result_message(found.parameters, len(found.ids), total)
+            signed = result_message(found.parameters, len(found.ids), total)
             verify(self.other_key, signature, signed, "the result")
             own = sign(self.signing_key, signed)
             book.keep(finished(found, total, (signature, own)))

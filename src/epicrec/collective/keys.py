@@ -1,4 +1,4 @@
-"""Signing keys for good, and sealing keys for one round that are signed with them."""
+"""Keys: signing keys that last, and sealing keys for one round, signed with them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,19 @@ from cryptography.hazmat.primitives.hpke import (
     Suite,
 )
 
-from epicrec.collective.encoding import VERSION, encode
-from epicrec.collective.refusals import Refusal
-from epicrec.collective.task import Parameters, Role
+from epicrec.collective.messages import VERSION, Refusal, encode
+from epicrec.collective.task import Role, RoundParameters
 
 SUITE = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
-"""Post-quantum and classical: what is sealed today is not opened by the computers to come."""
+"""Post-quantum and classical: what is sealed today stays sealed for quantum computers."""
 SEALING = 1136
-"""By how many bytes a sealed message is longer."""
+"""How many bytes sealing adds to a message."""
 _LATTICE = 1184
 _SEED = 64
 
 
 def new_signing_key() -> bytes:
-    """A server's key for good, 32 bytes."""
+    """A server's lasting key, 32 bytes."""
     return secrets.token_bytes(32)
 
 
@@ -75,7 +74,7 @@ def public_part(round_key: bytes) -> bytes:
 
 
 def seal(public: bytes, plain: bytes, info: bytes) -> bytes:
-    """Bytes that the key's holder can open, and only together with this very `info`."""
+    """Bytes that only the key's holder can open, and only with the same `info`."""
     try:
         lattice = MLKEM768PublicKey.from_public_bytes(public[:_LATTICE])
         curve = X25519PublicKey.from_public_bytes(public[_LATTICE:])
@@ -107,13 +106,15 @@ class SignedKey:
     signature: bytes
 
     @classmethod
-    def make(cls, signing_key: bytes, role: Role, parameters: Parameters, public: bytes) -> Self:
+    def make(
+        cls, signing_key: bytes, role: Role, parameters: RoundParameters, public: bytes
+    ) -> Self:
         return cls(public, sign(signing_key, _key_message(role, parameters, public)))
 
-    def check(self, key: bytes, role: Role, parameters: Parameters) -> None:
+    def check(self, key: bytes, role: Role, parameters: RoundParameters) -> None:
         message = _key_message(role, parameters, self.public)
         verify(key, self.signature, message, f"the {role}'s key for this round")
 
 
-def _key_message(role: Role, parameters: Parameters, public: bytes) -> bytes:
+def _key_message(role: Role, parameters: RoundParameters, public: bytes) -> bytes:
     return encode(VERSION, "round key", role, parameters.digest, public)

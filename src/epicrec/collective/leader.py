@@ -1,4 +1,4 @@
-"""The leader: takes reports, and leads a round from its start to its result."""
+"""The leader: takes reports, and runs a round from its start to its result."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import hashlib
 from dataclasses import replace
 from typing import Protocol
 
-from epicrec.collective import sums
 from epicrec.collective.aggregator import Aggregator, expect, finished, found_in, result_of
-from epicrec.collective.encoding import byte_fields, encode
 from epicrec.collective.keys import SignedKey, sign, verify
-from epicrec.collective.refusals import Refusal
-from epicrec.collective.results import Result
+from epicrec.collective.messages import Refusal, byte_fields, encode
+from epicrec.collective.results import Result, result_message
 from epicrec.collective.rounds import Round
 from epicrec.collective.shares import Report, sealed_sizes
-from epicrec.collective.task import Parameters
+from epicrec.collective.task import RoundParameters
 
 
 class HelperLink(Protocol):
@@ -28,12 +26,12 @@ class HelperLink(Protocol):
 
 
 class Leader(Aggregator):
-    """Takes reports, knows masked vectors only, and leads a round from its start to its result."""
+    """Takes reports, sees masked vectors only, and runs a round from its start to its result."""
 
     role = "leader"
 
-    def start(self, parameters: Parameters, published: bytes, helper: HelperLink) -> Round:
-        """Open a round with the helper. After a crash the same call goes on with it."""
+    def start(self, parameters: RoundParameters, published: bytes, helper: HelperLink) -> Round:
+        """Open a round with the helper. After a crash the same call resumes it."""
         if hashlib.sha256(published).digest() != parameters.basis:
             raise Refusal("outdatedConfig", "what is published is not what the parameters say")
         with self.store.transaction() as book:
@@ -55,7 +53,7 @@ class Leader(Aggregator):
         return found
 
     def upload(self, task: str, number: int, report: Report, token: bytes = b"") -> None:
-        """Take a report; the same once more is as if it had come once.
+        """Take a report; repeating it changes nothing.
 
         A `token` admits one report a round; without one, reports are taken from anybody.
         """
@@ -77,7 +75,7 @@ class Leader(Aggregator):
             book.add_report(task, number, report)
 
     def collect(self, task: str, number: int, helper: HelperLink) -> Result:
-        """Close a round and open its sum with the helper. After a crash the same call goes on."""
+        """Close a round and open its sum with the helper. After a crash the same call resumes."""
         found = self._freeze(task, number)
         if found.state == "frozen":
             found = self._add_up(task, number, helper.aggregate(self._job(task, number)))
@@ -85,7 +83,7 @@ class Leader(Aggregator):
         if found.state == "collected":
             answer = helper.reveal(encode(task, number, self._commitment(found)))
             total = self._total(found, *byte_fields(answer, 2))
-            message = sums.result_message(found.parameters, len(found.ids), total)
+            message = result_message(found.parameters, len(found.ids), total)
             own = sign(self.signing_key, message)
             assert found.share is not None
             other = helper.confirm(encode(task, number, found.share, found.salt, own))
@@ -96,7 +94,7 @@ class Leader(Aggregator):
         return result_of(found)
 
     def _freeze(self, task: str, number: int) -> Round:
-        """No more reports; those that are there and open are burnt."""
+        """Take no more reports; the ids of those that are here and can be opened are used up."""
         with self.store.transaction() as book:
             found = found_in(book, task, number)
             if found.state == "open":
@@ -114,7 +112,7 @@ class Leader(Aggregator):
         return encode(task, number, *(part for each in reports for part in (each.id, each.helper)))
 
     def _add_up(self, task: str, number: int, answer: bytes) -> Round:
-        """Our noisy share of exactly the reports that the helper could open, too."""
+        """Our noisy share of exactly the reports that the helper could open as well."""
         theirs, *rejected = byte_fields(answer)
         with self.store.transaction() as book:
             found = found_in(book, task, number)

@@ -1,4 +1,4 @@
-"""What a server remembers of a round, and the book it is written in."""
+"""Rounds: what a server remembers of a round, and the book that it is written in."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from functools import partial
 from threading import RLock
 from typing import Any, Literal, Protocol, Self
 
-from epicrec.collective.encoding import decode, encode
 from epicrec.collective.keys import SignedKey
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.messages import Refusal, decode, encode
 from epicrec.collective.shares import ID, Announcement, Report
-from epicrec.collective.task import Parameters, Role
+from epicrec.collective.task import Role, RoundParameters
 
 State = Literal["opening", "open", "frozen", "collected", "finished", "aborted"]
-"""In this order. From "frozen" on the reports are burnt; "collected" is with a noisy share."""
+"""In this order. From "frozen" on the reports are used up; "collected" has a noisy share."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
     """One round as one server has it, but for its reports and its sealing key."""
 
-    parameters: Parameters
+    parameters: RoundParameters
     role: Role
     own: SignedKey
     state: State = "opening"
@@ -33,9 +32,9 @@ class Round:
     ids: tuple[bytes, ...] = ()
     """The reports that count."""
     asked: bytes | None = None
-    """The helper's: the hash of the one list that it was asked to add up."""
+    """The helper's: the hash of the one list that it was asked to sum."""
     share: bytes | None = None
-    """The noisy share, from the moment on that it was drawn."""
+    """The noisy share, once it was drawn."""
     salt: bytes = b""
     theirs: bytes | None = None
     """The other's commitment to its share."""
@@ -67,7 +66,7 @@ class Round:
         found: list[Any] = decode(encoded)
         ids = found[8]
         return cls(
-            parameters=Parameters.from_encoded(found[0]), role=found[1],
+            parameters=RoundParameters.from_encoded(found[0]), role=found[1],
             own=SignedKey(found[2], found[3]), state=found[4], published=found[5],
             other=SignedKey(found[6], found[7]) if found[6] else None,
             ids=tuple(ids[at : at + ID] for at in range(0, len(ids), ID)), asked=found[9] or None,
@@ -91,17 +90,17 @@ class Book(Protocol):
     def keep_key(self, task: str, number: int, key: bytes) -> None: ...
 
     def forget(self, task: str, number: int) -> None:
-        """Delete the round's sealing key and its reports, for good."""
+        """Delete the round's sealing key and its reports for ever."""
 
     def burn(self, ids: Iterable[bytes]) -> set[bytes]:
-        """Mark report ids as used, for ever; those that were not yet are returned."""
+        """Mark report ids as used for ever; return those that were not used before."""
 
     def report(self, task: str, number: int, report_id: bytes) -> Report | None: ...
 
     def add_report(self, task: str, number: int, report: Report) -> None: ...
 
     def reports(self, task: str, number: int) -> Iterator[Report]:
-        """All of a round, in order of their ids, which says nothing of who came when."""
+        """All of a round in order of their ids, which does not reveal who came when."""
 
     def count(self, task: str, number: int) -> int: ...
 
@@ -110,7 +109,7 @@ class Book(Protocol):
 
 
 class Store(Protocol):
-    """Holds the book. A transaction is whole or not at all, and there is one at a time."""
+    """Holds the book. A transaction happens entirely or not at all, one at a time."""
 
     def transaction(self) -> AbstractContextManager[Book]: ...
 
@@ -179,7 +178,7 @@ class MemoryBook:
 
 
 class MemoryStore:
-    """Keeps a `MemoryBook`, and takes back what a transaction did that failed."""
+    """Keeps a `MemoryBook`, and rolls back a transaction that failed."""
 
     def __init__(self) -> None:
         self.book = MemoryBook()

@@ -1,4 +1,4 @@
-"""From a device's integers to two sealed shares, and back to a server's own share."""
+"""Shares: from a device's integers to two sealed shares, and back to a server's own share."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from cryptography.hazmat.primitives.hpke import MLKEM768X25519PrivateKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from epicrec.arrays import Integers
-from epicrec.collective.encoding import VERSION, byte_fields, encode
 from epicrec.collective.keys import SEALING, SignedKey, fingerprint, seal, unseal
-from epicrec.collective.refusals import Refusal
-from epicrec.collective.task import Parameters, Role
+from epicrec.collective.messages import VERSION, Refusal, byte_fields, encode
+from epicrec.collective.task import Role, RoundParameters
 
 Words = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -28,14 +27,14 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class Announcement:
-    """An open round as devices hear of it: the parameters and both servers' keys for it."""
+    """An open round as devices see it: the parameters and both servers' keys for it."""
 
-    parameters: Parameters
+    parameters: RoundParameters
     leader: SignedKey
     helper: SignedKey
 
     def check(self, leader_key: bytes, helper_key: bytes) -> None:
-        """Refuse unless both servers, by their pinned keys, stand for exactly this."""
+        """Refuse unless both servers signed exactly this with their pinned keys."""
         if leader_key == helper_key or self.leader.public == self.helper.public:
             raise Refusal(
                 "outdatedConfig",
@@ -46,7 +45,7 @@ class Announcement:
         self.helper.check(helper_key, "helper", self.parameters)
 
     def binding(self, role: Role, report_id: bytes) -> bytes:
-        """All that a share is sealed for; opened for anything else, it does not open."""
+        """Everything that a share is bound to; it cannot be opened for anything else."""
         return encode(
             VERSION, "report", role, self.parameters.task, self.parameters.round, report_id,
             self.leader.public, self.helper.public, self.parameters.digest,
@@ -61,12 +60,14 @@ class Announcement:
     @classmethod
     def from_encoded(cls, encoded: bytes) -> Self:
         parameters, *keys = byte_fields(encoded, 5)
-        return cls(Parameters.from_encoded(parameters), SignedKey(*keys[:2]), SignedKey(*keys[2:]))
+        return cls(
+            RoundParameters.from_encoded(parameters), SignedKey(*keys[:2]), SignedKey(*keys[2:])
+        )
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a device sends, once: an id, and a share sealed for either server."""
+    """What a device sends, once: an id, and a sealed share for each server."""
 
     id: bytes
     leader: bytes
@@ -94,13 +95,13 @@ class Cut:
 
     @classmethod
     def make(cls, announcement: Announcement, vector: Integers) -> Self:
-        """Cut a contribution anew; one that is longer than it may be is zeros."""
+        """Cut a contribution with fresh randomness; one whose norm is too large becomes zeros."""
         numbers = allowed(announcement.parameters, vector)
         return cls(announcement, secrets.token_bytes(ID), secrets.token_bytes(SEED), numbers)
 
     @property
     def helper(self) -> Words:
-        """The helper's half, which the seed stands for."""
+        """The helper's half, which the seed expands to."""
         bound = self.announcement.binding("helper", self.id)
         return stream(self.announcement.parameters, self.seed, bound)
 
@@ -132,12 +133,12 @@ def make_report(announcement: Announcement, vector: Integers) -> Report:
     return Cut.make(announcement, vector).sealed()
 
 
-def sealed_sizes(parameters: Parameters) -> tuple[int, int]:
+def sealed_sizes(parameters: RoundParameters) -> tuple[int, int]:
     """How long the leader's and the helper's sealed share are, in bytes."""
     return parameters.length * parameters.bits // 8 + SEALING, SEED + SEALING
 
 
-def allowed(parameters: Parameters, vector: Integers) -> Integers:
+def allowed(parameters: RoundParameters, vector: Integers) -> Integers:
     """The vector if its norm is at most Δ, in exact integers; else zeros.
 
     This check, and nothing that was computed before it, is why Δ is the sensitivity.
@@ -164,12 +165,12 @@ def squared_norm(vector: Integers) -> int:
     return int((squares << 40) + (mixed << 21) + rest)
 
 
-def as_words(parameters: Parameters, vector: Integers) -> Words:
+def as_words(parameters: RoundParameters, vector: Integers) -> Words:
     """Integers modulo 2**bits."""
     return vector.view(np.uint64).astype(parameters.word)
 
 
-def stream(parameters: Parameters, seed: bytes, bound: bytes) -> Words:
+def stream(parameters: RoundParameters, seed: bytes, bound: bytes) -> Words:
     """The helper's share: ChaCha20 with a key that the seed and all it is bound to decide."""
     key = HKDF(algorithm=SHA256(), length=32, salt=None, info=bound).derive(seed)
     cipher = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()

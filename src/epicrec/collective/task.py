@@ -1,4 +1,8 @@
-"""What everyone in a round has to agree on: every report is bound to the hash of it."""
+"""A task and its rounds: what everyone has to agree on before anything is sent.
+
+A task is one training of a shared model, with one privacy budget. It consists of rounds, each of
+which opens one sum. Every report is bound to the hash of its round's parameters.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,19 @@ from typing import Literal, Self
 
 import numpy as np
 
-from epicrec.collective.encoding import VERSION, decode, encode
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.messages import VERSION, Refusal, decode, encode
 from epicrec.errors import InputError
-from epicrec.privacy import gaussian_guarantee, gaussian_sigma
+from epicrec.privacy import gaussian_guarantee, gaussian_mu, gaussian_sigma
 from epicrec.privacy.guarantee import Guarantee
 from epicrec.privacy.noise import LARGEST_SCALE
 
 Role = Literal["leader", "helper"]
 
+NAME = "common-model"
+"""The default name of a task; hashed and signed with every round, so it stays as it is."""
+
 _TAIL = 40
-"""Noise beyond this many σ is not expected in the lifetime of the universe."""
+"""Noise beyond this many σ does not happen in the lifetime of the universe."""
 _LONGEST, _GREATEST = 1 << 27, 1 << 40
 """Entries of a vector, and Δ: `squared_norm` is exact up to it."""
 ASSUMES = (
@@ -35,12 +41,33 @@ ASSUMES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parameters:
-    """One round of one task: what is added up, on which grid, with how much noise.
+class Task:
+    """One training of a shared model: its name, its budget, and how many people it can hold."""
+
+    name: str
+    mu: float
+    delta: float
+    most: int = 1 << 20
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, most: int = 1 << 20, name: str = NAME) -> Self:
+        """A task whose rounds together are (ε, δ)-private for a person."""
+        return cls(name=name, mu=gaussian_mu(epsilon, delta), delta=delta, most=most)
+
+    def guarantee(self) -> Guarantee:
+        """What all rounds together promise everyone who takes part."""
+        return gaussian_guarantee(
+            self.mu, self.delta, unit="user", relation="add or remove one", assumes=ASSUMES
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundParameters:
+    """One round of one task: what is summed, on which grid, with how much noise.
 
     `sensitivity` is Δ, the greatest L2 norm of what one device adds, in integers. `mu` is the μ of
-    the whole task and `share` the part of μ² that this round has; `most` is the greatest number of
-    people, and `basis` the SHA-256 of what is published beside the statistic's name.
+    the whole task and `share` this round's part of μ²; `most` is the greatest number of people, and
+    `basis` the SHA-256 of what is published for the round.
     """
 
     task: str
@@ -84,7 +111,7 @@ class Parameters:
 
     @property
     def _reach(self) -> float:
-        """What no entry of the opened sum exceeds, noise included."""
+        """A bound on every entry of the opened sum, noise included."""
         return self.most * self.sensitivity + 2 * _TAIL * self.sigma
 
     @property
@@ -94,7 +121,7 @@ class Parameters:
 
     @property
     def word(self) -> np.dtype[np.unsignedinteger]:
-        """How an entry of a share stands in bytes."""
+        """The type of an entry of a share."""
         return np.dtype(f"<u{self.bits // 8}")
 
     def guarantee(self) -> Guarantee:
@@ -104,7 +131,7 @@ class Parameters:
         )
 
     def encoded(self) -> bytes:
-        """The one encoding; σ and the modulus stand in it though they follow from the rest."""
+        """The one encoding; it states σ and the modulus, though they follow from the rest."""
         return encode(
             VERSION, self.task, self.round, self.statistic, self.length, self.sensitivity,
             self.mu, self.delta, self.share, self.most, self.basis, self.sigma,
@@ -113,7 +140,7 @@ class Parameters:
 
     @classmethod
     def from_encoded(cls, encoded: bytes) -> Self:
-        """Read `encoded`; parameters whose σ or modulus is not what follows are refused."""
+        """Read `encoded`; refuse parameters whose σ or modulus does not follow from the rest."""
         fields = decode(encoded)
         names = ("task", "round", "statistic", "length", "sensitivity", "mu", "delta", "share",
                  "most", "basis")  # fmt: skip

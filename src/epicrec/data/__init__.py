@@ -1,7 +1,8 @@
-"""What comes in: ratings, catalogues, named data sets, splits, and the simulated default."""
+"""What comes in: ratings, catalogues, named data sets, file formats, splits, embedded lists."""
 
-from epicrec.data.catalogue import Catalogue, CategoryRows
-from epicrec.data.datasets import EMBEDDED, Dataset, available, describe, load_dataset
+from epicrec.data.catalogue import Catalogue
+from epicrec.data.datasets import Dataset, available, describe, load_dataset
+from epicrec.data.embedded import EMBEDDED
 from epicrec.data.ids import find
 from epicrec.data.ratings import Ratings
 from epicrec.data.scale import Scale
@@ -10,7 +11,6 @@ from epicrec.data.splits import split_last, split_per_user, split_probe, split_r
 __all__ = [
     "EMBEDDED",
     "Catalogue",
-    "CategoryRows",
     "Dataset",
     "Ratings",
     "Scale",

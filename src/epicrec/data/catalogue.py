@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from epicrec.arrays import Array, Floats, Integers
 from epicrec.data.ids import find, is_ordered
 from epicrec.errors import InputError
 
@@ -23,7 +24,7 @@ _YEAR_IN_TITLE = re.compile(r"\((\d{4})\)\s*$")
 class CategoryRows:
     """The distinct category rows of a catalogue: items in the same categories share one.
 
-    Thousands of items fall into a few hundred rows, so a program over items shrinks to one over
+    Thousands of items fall into a few hundred rows, so an optimisation over items becomes one over
     rows.
     `matrix[r, j]` is 1 where row r has category j, `row_of_item[i]` the row of item i, `sizes[r]`
     how many items share row r.
@@ -31,7 +32,7 @@ class CategoryRows:
 
     matrix: npt.NDArray[np.uint8]
     row_of_item: npt.NDArray[np.int32]
-    sizes: npt.NDArray[np.int64]
+    sizes: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +46,13 @@ class Catalogue:
     (('Art', 'Crime'), [1995, 2009], ('Art', 'Crime'))
     """
 
-    item_ids: npt.NDArray[Any]
+    item_ids: Array
     titles: npt.NDArray[np.object_]
     years: npt.NDArray[np.int32]
     categories: tuple[str, ...]
-    indptr: npt.NDArray[np.int64]
+    indptr: Integers
     indices: npt.NDArray[np.int32]
-    popularity: npt.NDArray[np.float64] | None = None
+    popularity: Floats | None = None
     extra: pa.Table | None = None
     """The source's other columns, year and popularity among them, as they came."""
 
@@ -126,8 +127,8 @@ class Catalogue:
             table = table.append_column(name, column)
         return table
 
-    def positions(self, item_ids: Any) -> npt.NDArray[np.int64]:
-        """Where these items stand in the catalogue; -1 for the unknown."""
+    def positions(self, item_ids: Any) -> Integers:
+        """The positions of these items in the catalogue; -1 for unknown items."""
         return find(self.item_ids, item_ids, ordered=self._is_ordered)
 
     def categories_of(self, item: int) -> tuple[str, ...]:
@@ -154,7 +155,7 @@ class Catalogue:
 
     @cached_property
     def version(self) -> str:
-        """Tells catalogues apart: the same for the same items, years, categories, popularity."""
+        """A hash of items, years, categories and popularity: equal for equal catalogues."""
         found = hashlib.sha256("\n".join([*map(str, self.item_ids), "", *self.categories]).encode())
         for column in (self.years, self.indptr, self.indices, self.popularity):
             found.update(b"" if column is None else np.ascontiguousarray(column).tobytes())

@@ -1,4 +1,4 @@
-"""Columns: what a table of ratings holds, checked; whatever is wrong is named with its row."""
+"""Columns: those of a table of ratings, checked; errors name the row that is wrong."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class BadRow(InputError):
         super().__init__(self.said(lambda row: f"row {row + 1}"))
 
     def said(self, place: Callable[[int], str]) -> str:
-        """The same, with the rows named by whoever knows where they stand."""
+        """The message, with rows named by a caller who knows which files they are from."""
         return f"{' repeats '.join(map(place, self.rows))}: {self.what}"
 
 
 def table_from_columns(columns: Mapping[str, Any]) -> pa.Table:
-    """From plain sequences or arrays; None stands for a column that is not there."""
+    """From plain sequences or arrays; None is a column that is absent."""
     arrays = {name: _arrow(c) for name, c in columns.items() if c is not None}
     if len({len(a) for a in arrays.values()}) > 1:
         lengths = ", ".join(f"{name} {len(a):,}" for name, a in arrays.items())
@@ -62,7 +62,7 @@ def table_from_frame(frame: Any) -> pa.Table:
 
 
 def without_ratings(table: pa.Table) -> pa.Table:
-    """What was seen, not how it was rated."""
+    """The table without its column `rating`: what was seen, not how it was rated."""
     return table.drop_columns([name for name in table.column_names if name == "rating"])
 
 
@@ -111,7 +111,7 @@ def rating_values(table: pa.Table, first: int = 0) -> npt.NDArray[np.float32]:
 def fitting(
     values: npt.NDArray[np.float32], scales: Sequence[Scale] = KNOWN_SCALES, first: int = 0
 ) -> tuple[Scale, ...]:
-    """Those of the scales that all values lie on; the last of them holds all the others."""
+    """The scales that all values lie on; the last one contains all the others."""
     bad = first_off(values, scales[-1])
     if bad is not None:
         raise BadRow(
@@ -158,7 +158,7 @@ def ids_of(table: pa.Table, name: str, first: int = 0) -> pa.ChunkedArray:
 
 
 def _first(values: Array, wrong: Callable[[Array], Array]) -> int | None:
-    """Where the first wrong value stands; in blocks, so that 100 million need no second copy."""
+    """The position of the first wrong value; in blocks, so that 100 million need no second copy."""
     for start in range(0, len(values), 1 << 20):
         found = np.flatnonzero(wrong(values[start : start + (1 << 20)]))
         if found.size:
@@ -167,12 +167,12 @@ def _first(values: Array, wrong: Callable[[Array], Array]) -> int | None:
 
 
 def first_off(values: Array, scale: Scale) -> int | None:
-    """Where the first value stands that is off the scale."""
+    """The position of the first value that is off the scale."""
     return _first(values, lambda part: ~scale.holds(part))
 
 
 def optional(table: pa.Table, name: str, dtype: np.dtype[Any], first: int = 0) -> Array | None:
-    """A column that need not be there, but is whole where it is."""
+    """A column that may be absent, but has no gaps where it is present."""
     if name not in table.column_names:
         return None
     column = table[name]

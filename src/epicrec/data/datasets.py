@@ -12,35 +12,21 @@ from tempfile import mkdtemp
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
+from epicrec.arrays import Array
 from epicrec.data.catalogue import Catalogue
 from epicrec.data.columns import without_ratings
-from epicrec.data.formats import (
-    items_file,
-    ratings_file,
-    read_items_table,
-    read_scale,
-    write_scale,
-)
-from epicrec.data.ids import find
-from epicrec.data.public import item_list
+from epicrec.data.embedded import EMBEDDED, TITLES, embedded_items, titles_table
+from epicrec.data.formats import Source, all_of, items_file, ratings_file, read_items_table
+from epicrec.data.public import Public, item_list, write_public
 from epicrec.data.ratings import Ratings
-from epicrec.data.scale import HALF_STARS, STARS, Scale
-from epicrec.data.simulate import embedded_items, simulate_table
-from epicrec.data.source import Source, all_of
-from epicrec.data.titles import titles_table
+from epicrec.data.scale import HALF_STARS, STARS, Scale, read_scale
+from epicrec.data.simulate import simulate_table
 from epicrec.errors import InputError
 from epicrec.files import write_whole
 from epicrec.progress import report
-
-EMBEDDED = "films"
-"""The name of the data set that is always there: real film titles, simulated viewers."""
-
-TITLES = "titles"
-"""The name of the larger catalogue that is always there: films and series, without viewers."""
 
 _AT_ONCE = 1 << 20
 
@@ -70,17 +56,8 @@ class Dataset:
     """How many ratings were of items that are not listed, or off the scale."""
 
 
-@dataclass(frozen=True)
-class Public:
-    """What is known of a data set without a look at its ratings; None is what is not."""
-
-    items: npt.NDArray[Any] | None
-    catalogue: Catalogue | None
-    scale: Scale | None
-
-
 def search_folders() -> list[Path]:
-    """Where named data sets are looked for: `$EPICREC_DATA`, `data`, `../shared/data`."""
+    """The folders with named data sets: `$EPICREC_DATA`, `data`, `../shared/data`."""
     named = [Path(p) for p in os.environ.get("EPICREC_DATA", "").split(os.pathsep) if p]
     return [p for p in [*named, Path("data"), Path("../shared/data")] if p.is_dir()]
 
@@ -105,11 +82,11 @@ def load_dataset(
     """A data set by name, by folder (`ratings.parquet` and `items.parquet`, or the files of
     MovieLens and Netflix), or by a ratings file.
 
-    Which items there are is said by `items`, a list or catalogue by name, folder or file, or else
-    by the catalogue in the folder; the scale by `scale`, the folder's `dataset.toml`, or a name
-    that is known. Ratings that are not on either are left out. What nobody says is read off the
-    ratings, which then remember it (`Ratings.items_given`, `scale_given`); without `rated`, a scale
-    is not needed, and where nobody says it what comes is a history.
+    The items are those of `items`, a list or catalogue by name, folder or file, or else of the
+    catalogue in the folder. The scale is `scale`, that of the folder's `dataset.toml`, or that of a
+    well-known name. Ratings outside either are left out. What nobody gives is read off the ratings,
+    which then say so (`Ratings.items_given`, `scale_given`). Without `rated` no scale is needed:
+    where nobody gives one, the result is a history.
     """
     if str(name) == EMBEDDED:
         known = public_of(name, items=items, scale=scale)
@@ -144,10 +121,10 @@ def convert_dataset(
 ) -> Dataset:
     """Write a data set as `write_dataset` does, whatever its size: files are streamed.
 
-    `columns` gives the file's names of our columns where they differ, `sep` what stands between
-    the columns of a text file.
+    `columns` gives the file's names of our columns where they differ, `sep` what separates the
+    columns of a text file.
     """
-    from epicrec.data.stream import into_columns  # compiled code, which few need
+    from epicrec.data.out_of_core import into_columns  # compiled code, which few need
 
     folder = Path(folder)
     if str(name) == EMBEDDED or (find_dataset(name) / "ratings.json").exists():
@@ -176,7 +153,7 @@ def convert_dataset(
 
 @contextmanager
 def whole_or_not(folder: Path) -> Iterator[None]:
-    """A folder to write into, which is gone again where it was new and the work fails."""
+    """A folder to write into; a new one is removed again where the work fails."""
     new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -200,7 +177,7 @@ def _scale_of(names: list[str], known: Public, asked: Scale | None) -> Scale | N
 
 
 def _over(name: str, ratings: Ratings, known: Public, *, rows: int | None = None) -> Dataset:
-    """Ratings over what is public: it, and not what happened to be rated, says what there is."""
+    """Ratings over the public items and scale, not over what happened to be rated."""
     rows = len(ratings) if rows is None else rows
     if known.scale is not None and ratings.scale is not None:
         ratings = ratings.with_scale(known.scale)
@@ -212,7 +189,7 @@ def _over(name: str, ratings: Ratings, known: Public, *, rows: int | None = None
 def public_of(
     name: str | Path, *, items: str | Path | None = None, scale: Scale | None = None
 ) -> Public:
-    """What is public of a data set: as given, or from its folder, never from its ratings."""
+    """The public items and scale of a data set: as given, or from its folder, never its ratings."""
     embedded = str(name) == EMBEDDED
     own = Public(*load_items(EMBEDDED), STARS) if embedded else _public_in(find_dataset(name))
     known = own.scale
@@ -223,7 +200,7 @@ def public_of(
 
 
 def find_dataset(name: str | Path) -> Path:
-    """Where a data set is that is named, or given as a folder or file."""
+    """The path of a data set, given by name, folder or file."""
     path = Path(name)
     if path.exists():
         return path
@@ -237,7 +214,7 @@ def find_dataset(name: str | Path) -> Path:
 
 
 def _public_in(path: Path) -> Public:
-    """What a folder's catalogue and description, or a known name, say; what mapped columns keep."""
+    """By a folder's catalogue and description, a well-known name, or what mapped columns keep."""
     items = items_file(path) if path.is_dir() else None
     ids, catalogue = (None, None) if items is None else load_items(items)
     scale = read_scale(path) or SCALES.get(path.resolve().name)
@@ -248,7 +225,7 @@ def _public_in(path: Path) -> Public:
     return Public(ids, catalogue, scale)
 
 
-def load_items(name: str | Path) -> tuple[npt.NDArray[Any], Catalogue | None]:
+def load_items(name: str | Path) -> tuple[Array, Catalogue | None]:
     """A list of items by its data set's name, by folder, or by file: their ids and, unless they
     are all it has, the catalogue."""
     if str(name) == EMBEDDED:
@@ -278,8 +255,8 @@ def load_catalogue(name: str | Path) -> Catalogue:
 
 
 def write_dataset(dataset: Dataset, folder: str | Path, *, mapped: bool = False) -> None:
-    """Write `items.parquet` and `ratings.parquet`, or mapped columns, which open unread; and what
-    is public of them, where it was given."""
+    """Write `ratings.parquet`, or columns to be mapped into memory, and the public items and scale
+    where they were given."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if mapped:
@@ -305,7 +282,7 @@ def _write_parquet(ratings: Ratings, folder: Path) -> None:
 
 
 def _public_part(dataset: Dataset) -> Public:
-    """What was given of a data set, and not read off its ratings."""
+    """The items and scale of a data set as far as they were given, not read off its ratings."""
     ratings = dataset.ratings
     return Public(
         ratings.item_ids if ratings.items_given else None,
@@ -314,21 +291,8 @@ def _public_part(dataset: Dataset) -> Public:
     )
 
 
-def write_public(known: Public, folder: Path) -> None:
-    """The catalogue or list of items, and the scale, as far as they are known."""
-    listed = None if known.items is None else pa.table({"item_id": known.items})
-    if known.catalogue is not None:
-        listed = known.catalogue.to_table()
-        if known.items is not None:
-            listed = listed.filter(find(known.items, listed["item_id"]) >= 0)
-    if listed is not None:
-        pa_parquet.write_table(listed, folder / "items.parquet", compression="zstd")
-    if known.scale is not None:
-        write_scale(folder, known.scale)
-
-
 def describe(dataset: Dataset) -> dict[str, Any]:
-    """The figures a reader asks for first."""
+    """The numbers a reader asks for first."""
     ratings, catalogue = dataset.ratings, dataset.catalogue
     counts, popularity = ratings.user_counts, np.sort(ratings.item_counts)[::-1]
     figures: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Ids: the names of users and items outside, and their positions in a vocabulary here."""
+"""Ids: from the external ids of users and items to positions in a vocabulary."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from epicrec.arrays import Array
+from epicrec.arrays import Array, Integers
 from epicrec.data.columns import ids_of
 
 
-def find(
-    vocabulary: Array, ids: Sequence[Any] | Array, *, ordered: bool | None = None
-) -> npt.NDArray[np.int64]:
+def find(vocabulary: Array, ids: Sequence[Any] | Array, *, ordered: bool | None = None) -> Integers:
     """The position of each id in the vocabulary, -1 where it is absent.
 
-    Whether the vocabulary is `ordered` takes a look at all of it, unless the caller knows.
+    Finding out whether the vocabulary is `ordered` reads all of it, unless the caller knows.
     """
     wanted = np.asarray(ids)
     if len(vocabulary) == 0 or wanted.size == 0:

@@ -1,17 +1,32 @@
-"""Public: the items there are and the scale of ratings, given and never read off the ratings."""
+"""Public: the list of items and the rating scale, given by the caller, never read off ratings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
 
+from epicrec.arrays import Array
+from epicrec.data.catalogue import Catalogue
 from epicrec.data.columns import table_from_frame, without_ratings
+from epicrec.data.ids import find
 from epicrec.data.ratings import Ratings
-from epicrec.data.scale import Scale
+from epicrec.data.scale import Scale, write_scale
 from epicrec.errors import InputError
+
+
+@dataclass(frozen=True)
+class Public:
+    """What is public of a data set; None where nobody said it."""
+
+    items: Array | None
+    catalogue: Catalogue | None
+    scale: Scale | None
 
 
 def over_public(
@@ -19,8 +34,8 @@ def over_public(
 ) -> Ratings:
     """Ratings, or any dataframe of them, over a public list of items and on a public scale.
 
-    What is not on the list or off the scale is left out without a word, since an error would tell
-    of it. None leaves the list or the scale as they are. Without `rated` only what was seen counts.
+    Ratings outside the list or off the scale are left out silently: an error would reveal them.
+    None leaves the list or the scale as it is. Without `rated`, only which items were seen counts.
     """
     if isinstance(scale, str):
         scale = Scale.parse(scale)
@@ -35,7 +50,7 @@ def over_public(
     return taken if items is None else taken.with_items(item_list(items))
 
 
-def item_list(items: Any) -> npt.NDArray[Any]:
+def item_list(items: Any) -> Array:
     """Ids as a list of items, in order, each once.
 
     >>> item_list(["b", "a", "b"]).tolist()
@@ -52,8 +67,21 @@ def item_list(items: Any) -> npt.NDArray[Any]:
     return np.unique(ids)
 
 
+def write_public(known: Public, folder: Path) -> None:
+    """The catalogue or list of items, and the scale, as far as they are known."""
+    listed = None if known.items is None else pa.table({"item_id": known.items})
+    if known.catalogue is not None:
+        listed = known.catalogue.to_table()
+        if known.items is not None:
+            listed = listed.filter(find(known.items, listed["item_id"]) >= 0)
+    if listed is not None:
+        pa_parquet.write_table(listed, folder / "items.parquet", compression="zstd")
+    if known.scale is not None:
+        write_scale(folder, known.scale)
+
+
 def refusal(missing: Sequence[str], remedy: str) -> InputError:
-    """What a private fit says where the items or the scale would be read off the ratings."""
+    """The error of a private fit that would have to read items or scale off the ratings."""
     what = {"items": "the list of items", "scale": "the rating scale"}
     named = " and ".join(what[name] for name in missing)
     return InputError(

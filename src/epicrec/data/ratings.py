@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from epicrec.arrays import Array
+from epicrec.arrays import Array, Bools, Integers
 from epicrec.data.columns import (
     BadRow,
     check_names,
@@ -40,8 +40,8 @@ class Ratings:
     `item_ids`, and `values` their ratings. A `scale` of None means a history: what was seen, not
     how it was rated; its values are all 1. The vocabularies may name users and items without
     ratings, and a part made with `select` keeps them, so positions mean the same on both sides of a
-    split. `items_given` and `scale_given` tell what is public from what was read off the ratings,
-    and so would tell of them: the list of items and the scale were given by the caller, or not.
+    split. `items_given` and `scale_given` say whether the caller gave the list of items and the
+    scale. What was read off the ratings instead reveals something about them and is not public.
 
     >>> ratings = Ratings.from_columns(["ann", "bob", "ann"], [10, 10, 30], [4, 2, 5])
     >>> len(ratings), ratings.user_ids.tolist(), ratings.item_ids.tolist()
@@ -52,12 +52,12 @@ class Ratings:
 
     user_ids: Array
     item_ids: Array
-    indptr: npt.NDArray[np.int64]
+    indptr: Integers
     items: npt.NDArray[np.int32]
     values: npt.NDArray[np.float32]
     scale: Scale | None
-    timestamps: npt.NDArray[np.int64] | None = None
-    probe: npt.NDArray[np.bool_] | None = None
+    timestamps: Integers | None = None
+    probe: Bools | None = None
     items_given: bool = False
     scale_given: bool = False
 
@@ -65,7 +65,7 @@ class Ratings:
         for column in self._columns().values():
             column.flags.writeable = False
 
-    # ---- made from ------------------------------------------------------------------------
+    # ---- construction ------------------------------------------------------------------------
 
     @classmethod
     def from_columns(
@@ -147,11 +147,11 @@ class Ratings:
         return len(self.item_ids)
 
     @property
-    def user_counts(self) -> npt.NDArray[np.int64]:
+    def user_counts(self) -> Integers:
         return np.diff(self.indptr)
 
     @property
-    def item_counts(self) -> npt.NDArray[np.int64]:
+    def item_counts(self) -> Integers:
         return np.bincount(self.items, minlength=self.n_items)
 
     @property
@@ -160,7 +160,7 @@ class Ratings:
         return np.repeat(np.arange(self.n_users, dtype=np.int32), self.user_counts)
 
     def row(self, user: int) -> slice:
-        """Where the ratings of the user at this position stand."""
+        """The slice that holds the ratings of the user at this position."""
         return slice(int(self.indptr[user]), int(self.indptr[user + 1]))
 
     def csr(self) -> Any:
@@ -173,14 +173,14 @@ class Ratings:
 
     # ---- parts ----------------------------------------------------------------------------
 
-    def select(self, keep: npt.NDArray[np.bool_]) -> Self:
+    def select(self, keep: Bools) -> Self:
         """The ratings where `keep` is true; vocabularies stay, so positions keep their meaning.
 
         A part is no longer divided by the probe of the whole.
         """
         return replace(self._kept(keep), probe=None)
 
-    def _kept(self, keep: npt.NDArray[np.bool_]) -> Self:
+    def _kept(self, keep: Bools) -> Self:
         indptr = np.zeros_like(self.indptr)
         kept_before = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
         indptr[:] = kept_before[self.indptr]
@@ -234,7 +234,7 @@ class Ratings:
             first = last
 
     def let_go(self) -> None:
-        """Give back the memory that mapped columns were read into; the next look reads again."""
+        """Give back the memory that mapped columns were read into; later access reads again."""
         for column in self._columns().values():
             mapped = getattr(column, "_mmap", None)
             if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
@@ -249,8 +249,8 @@ class Ratings:
         """Only so many users, the first in the order of their ids; all where they are fewer."""
         return self if self.n_users <= most else self.between(0, most)
 
-    def positions(self, user_ids: Sequence[Any] | Array) -> npt.NDArray[np.int64]:
-        """Where these users stand in `user_ids`; -1 for the unknown."""
+    def positions(self, user_ids: Sequence[Any] | Array) -> Integers:
+        """The positions of these users in `user_ids`; -1 for unknown users."""
         return find(self.user_ids, user_ids)
 
     def with_items(self, item_ids: Array) -> Self:
@@ -324,7 +324,7 @@ class Ratings:
             name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
             for name in meta["columns"]
         }
-        given = {name: meta.get(name, False) for name in ("items_given", "scale_given")}
+        given = {name: meta[name] for name in ("items_given", "scale_given")}
         return cls(scale=Scale(**meta["scale"]) if meta["scale"] else None, **columns, **given)
 
     def _columns(self) -> Mapping[str, Array]:
@@ -343,7 +343,7 @@ class Ratings:
 def describe_columns(
     folder: Path, names: list[str], scale: Scale | None, items_given: bool, scale_given: bool
 ) -> None:
-    """Say beside the columns in a folder what they are, for `Ratings.open`."""
+    """Write beside the columns in a folder what they are, for `Ratings.open`."""
     meta = {
         "scale": scale and asdict(scale),
         "columns": names,
@@ -353,8 +353,8 @@ def describe_columns(
     (folder / "ratings.json").write_text(json.dumps(meta))
 
 
-def _canonical_order(users: Array, items: Array) -> npt.NDArray[np.int64] | None:
-    """The order by user, then item; None where the rows stand in it already."""
+def _canonical_order(users: Array, items: Array) -> Integers | None:
+    """The order by user, then item; None where the rows are in it already."""
     ahead = users[1:] > users[:-1]
     ahead |= (users[1:] == users[:-1]) & (items[1:] >= items[:-1])
     if ahead.all():

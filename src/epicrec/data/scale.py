@@ -1,14 +1,19 @@
-"""Scale: the public scale that ratings are given on, and those met most."""
+"""Scale: the public scale that ratings are given on, and where a folder states its own."""
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
-from typing import Any, Self
+from pathlib import Path
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
+from epicrec.arrays import Array, Bools, Floats
 from epicrec.errors import InputError
+
+DESCRIPTION = "dataset.toml"
+"""What a folder says of its ratings: the public scale, as in scale = "1:5:1"."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class Scale:
         """What one star of five is here: a quarter of the way from one end to the other."""
         return (self.high - self.low) / 4
 
-    def of_stars(self, stars: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    def of_stars(self, stars: Array) -> Floats:
         """The values nearest to 1 to 5 stars.
 
         >>> Scale(1, 10, 1).of_stars(np.array([0.5, 1, 3.5, 5])).tolist()
@@ -68,7 +73,7 @@ class Scale:
         steps = np.rint((stars.clip(1, 5) - 1) / 4 * (self.high - self.low) / self.step)
         return np.asarray(np.clip(self.low + steps * self.step, self.low, self.high), np.float64)
 
-    def holds(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    def holds(self, values: Array) -> Bools:
         """Which values lie on the scale (to within the precision of float32)."""
         steps = (values.astype(np.float64) - self.low) / self.step
         on_grid = np.abs(steps - np.rint(steps)) < 1e-3
@@ -78,3 +83,22 @@ class Scale:
 STARS = Scale(1, 5, 1)
 HALF_STARS = Scale(0.5, 5, 0.5)
 KNOWN_SCALES = (STARS, HALF_STARS, Scale(1, 10, 1), Scale(-10, 10, 0.01))
+
+
+def read_scale(folder: Path) -> Scale | None:
+    """The scale in a folder's description, where there is one."""
+    path = folder / DESCRIPTION
+    if not path.is_file():
+        return None
+    try:
+        text = tomllib.loads(path.read_text(encoding="utf-8")).get("scale")
+    except (OSError, ValueError) as error:  # not TOML, or not UTF-8
+        raise InputError(f'cannot read {path}: {error}. Write scale = "1:5:1"') from error
+    if text is not None and not isinstance(text, str):
+        raise InputError(f'{path}: the scale is text, low:high:step. Write scale = "1:5:1"')
+    return None if text is None else Scale.parse(text)
+
+
+def write_scale(folder: Path, scale: Scale) -> None:
+    """Describe a folder's ratings, for `read_scale`."""
+    (folder / DESCRIPTION).write_text(f'scale = "{scale.text}"\n', encoding="utf-8")

@@ -32,25 +32,20 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from epicrec.data.formats import write_scale
-from epicrec.data.scale import STARS
+from epicrec.arrays import Array, Floats, Integers
+from epicrec.data.embedded import FILMS_SCHEMA, embedded_items
+from epicrec.data.scale import STARS, write_scale
 from epicrec.errors import InputError
 
-__all__ = ["embedded_items", "simulate_batches", "simulate_table", "write_simulation"]
-
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
+Floats32 = npt.NDArray[np.float32]
 
 MIN_HISTORY = 10
 MEAN_HISTORY = 60.0
@@ -62,15 +57,6 @@ HISTORY_SIGMA = 1.0
 START_2025 = 1_735_689_600
 HALF_YEAR = 180 * 86_400
 
-ITEMS_SCHEMA = pa.schema(
-    [
-        ("item_id", pa.string()),
-        ("title", pa.string()),
-        ("year", pa.int32()),
-        ("genres", pa.string()),
-        ("popularity", pa.int32()),
-    ]
-)
 RATINGS_SCHEMA = pa.schema(
     [
         ("user_id", pa.int64()),
@@ -79,13 +65,6 @@ RATINGS_SCHEMA = pa.schema(
         ("timestamp", pa.int64()),
     ]
 )
-
-
-def embedded_items() -> pa.Table:
-    """The embedded catalogue: item_id, title, year, genres ('|' between them), popularity 1–100."""
-    with resources.files("epicrec.data").joinpath("films.csv").open("rb") as file:
-        types = {field.name: field.type for field in ITEMS_SCHEMA}
-        return pacsv.read_csv(file, convert_options=pacsv.ConvertOptions(column_types=types))
 
 
 def simulate_table(users: int = 600, seed: int = 0) -> pa.Table:
@@ -194,7 +173,7 @@ def _catalogue(size: int | None, seed: int) -> pa.Table:
         "genres": like["genres"],
         "popularity": popularity,
     }
-    return pa.table(columns, schema=ITEMS_SCHEMA)
+    return pa.table(columns, schema=FILMS_SCHEMA)
 
 
 def _checked_seed(seed: int) -> int:
@@ -209,13 +188,13 @@ class _World:
 
     seed: int
     item_ids: pa.Array
-    log_popularity: Floats  # (items,) log p_j
-    genre_shares: Floats  # (items, genres) g_j
-    factors: Floats  # (items, FACTORS) q_j
-    quality: Floats  # (items,) b_j
-    cluster_weights: npt.NDArray[np.float64]  # (CLUSTERS,)
-    cluster_genres: npt.NDArray[np.float64]  # (CLUSTERS, genres) Θ_c
-    cluster_tastes: Floats  # (CLUSTERS, FACTORS) t_c
+    log_popularity: Floats32  # (items,) log p_j
+    genre_shares: Floats32  # (items, genres) g_j
+    factors: Floats32  # (items, FACTORS) q_j
+    quality: Floats32  # (items,) b_j
+    cluster_weights: Floats  # (CLUSTERS,)
+    cluster_genres: Floats  # (CLUSTERS, genres) Θ_c
+    cluster_tastes: Floats32  # (CLUSTERS, FACTORS) t_c
     log_extra: float  # mean of log(n_u − MIN_HISTORY)
 
     @classmethod
@@ -261,7 +240,7 @@ class _World:
         """Viewers drawn together: a block of users × items stays within a few megabytes."""
         return max(16, min(1024, 2**20 // len(self.item_ids)))
 
-    def block(self, index: int) -> tuple[Ints, Ints, Floats, Ints]:
+    def block(self, index: int) -> tuple[Integers, Integers, Floats32, Integers]:
         """User index, item index, rating and timestamp of every event in one block of viewers."""
         rng = _stream(self.seed, _VIEWERS, index)
         users, items = self.block_users, len(self.item_ids)
@@ -344,7 +323,7 @@ def _check_items(items: pa.Table) -> None:
         raise InputError("items has an item_id more than once: keep one row for each item")
 
 
-def _genre_shares(genres: pa.ChunkedArray) -> Floats:
+def _genre_shares(genres: pa.ChunkedArray) -> Floats32:
     """Row j holds g_j; an item without genres is of every genre equally."""
     split = [[name for name in text.split("|") if name] for text in genres.to_pylist()]
     column = {name: number for number, name in enumerate(sorted({n for s in split for n in s}))}
@@ -355,10 +334,8 @@ def _genre_shares(genres: pa.ChunkedArray) -> Floats:
     return shares
 
 
-def _standardised(columns: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _standardised(columns: Array) -> Floats:
     """Each column with mean 0 and standard deviation 1; a constant one becomes 0."""
     spread = np.std(columns, axis=0)
-    scaled: npt.NDArray[np.float64] = (columns - columns.mean(axis=0)) / np.where(
-        spread > 0, spread, 1
-    )
+    scaled: Floats = (columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1)
     return scaled

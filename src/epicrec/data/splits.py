@@ -1,16 +1,14 @@
-"""Splits: one set of ratings into a part to learn from and a part to be asked about."""
+"""Splits: one set of ratings into a part to train on and a held-out part."""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from epicrec.arrays import Bools, Integers
 from epicrec.data.ratings import Ratings
 from epicrec.errors import InputError
 
 Split = tuple[Ratings, Ratings]
-Counts = npt.NDArray[np.int64]
-Held = npt.NDArray[np.bool_]
 
 
 def split_random(ratings: Ratings, fraction: float, *, seed: int) -> Split:
@@ -19,7 +17,7 @@ def split_random(ratings: Ratings, fraction: float, *, seed: int) -> Split:
     return ratings.select(~held), ratings.select(held)
 
 
-def held_at_random(counts: Counts, fraction: float, *, seed: int) -> Held:
+def held_at_random(counts: Integers, fraction: float, *, seed: int) -> Bools:
     """Which ratings `split_random` holds out, of users who have so many, in the users' order."""
     _check_fraction(fraction)
     held = np.zeros(int(counts.sum()), np.bool_)
@@ -34,7 +32,7 @@ def split_per_user(ratings: Ratings, fraction: float, *, seed: int) -> Split:
     return ratings.select(~held), ratings.select(held)
 
 
-def held_per_user(counts: Counts, fraction: float, *, seed: int) -> Held:
+def held_per_user(counts: Integers, fraction: float, *, seed: int) -> Bools:
     """Which ratings `split_per_user` holds out, of users who have so many, in the users' order."""
     _check_fraction(fraction)
     users = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
@@ -72,7 +70,7 @@ def split_probe(ratings: Ratings) -> Split:
     return ratings.select(~held), ratings.select(held)
 
 
-def _first_of(order: Counts, counts: Counts, wanted: Counts) -> Held:
+def _first_of(order: Integers, counts: Integers, wanted: Integers) -> Bools:
     """The first `wanted[u]` ratings of each user in the given order by user."""
     rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
     held = np.zeros(len(order), np.bool_)

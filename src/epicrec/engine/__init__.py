@@ -16,12 +16,16 @@ import numpy.typing as npt
 
 from epicrec.arrays import Integers
 from epicrec.data import Ratings, Scale
+from epicrec.errors import InputError
 from epicrec.machine import in_threads, processors
+from epicrec.progress import report
 
 FEW = 1 << 16
 """So few ratings are not worth a second thread."""
+AT_ONCE = 1 << 24
+"""So many memory-mapped ratings are read at once, or one user with more."""
 Once = Callable[[Callable[[], Integers]], Integers]
-"""Has noise drawn, by what it is given: anew, or once for all where a checkpoint keeps it."""
+"""Calls a function that draws noise: each time, or only once where a checkpoint keeps the noise."""
 
 
 class Statistic(Protocol):
@@ -40,9 +44,9 @@ class Engine(Protocol):
 
 
 class RemoteRatings(ABC):
-    """Ratings on other machines: all that a model which learns from sums reads of `Ratings`.
+    """Ratings on other machines: the part of `Ratings` that a model needs to learn from sums.
 
-    The items and the scale are public, so they are here; of the ratings there are only sums.
+    The items and the scale are public and held here; the ratings are reached only through sums.
     """
 
     item_ids: npt.NDArray[Any]
@@ -60,20 +64,49 @@ class RemoteRatings(ABC):
 
     @abstractmethod
     def as_history(self) -> Self:
-        """The same without the ratings' values: what was seen, not how it was rated."""
+        """The same without the values: what was seen, not how it was rated."""
 
     @abstractmethod
     def first_users(self, most: int) -> Self:
-        """Only so many users, the first in the order of their ids; all where they are fewer."""
+        """At most so many users, the first in the order of their ids."""
 
     @abstractmethod
     def total(self, statistic: Statistic) -> Integers:
         """The sum over all users, taken where they are."""
 
 
+def local(statistic: Statistic, ratings: Ratings, *, at_once: int | None = None) -> Integers:
+    """The sum over all users on this machine, with the threads that the statistic itself uses.
+
+    Users are added up in blocks of at most so many ratings. Ratings in memory are one block, which
+    is fastest. Memory-mapped ones are blocks of `AT_ONCE`, so that memory holds one block and two
+    sums, however many ratings there are.
+    """
+    if at_once is not None and at_once < 1:
+        raise InputError(f"at_once must be at least 1, got {at_once}")
+    at_once = at_once or (AT_ONCE if ratings.mapped else max(len(ratings), 1))
+    if len(ratings) <= at_once:
+        return statistic(ratings)
+    total, done = None, 0
+    for block in ratings.blocks(at_once):
+        part = statistic(block)
+        total = part if total is None else merge(total, part)
+        done += len(block)
+        report("taking sums", done, len(ratings))
+    assert total is not None
+    return total
+
+
+def where_they_are(statistic: Statistic, ratings: Ratings | RemoteRatings) -> Integers:
+    """The sum taken where the ratings are: here, or on the machines that hold them."""
+    if isinstance(ratings, RemoteRatings):
+        return ratings.total(statistic)
+    return local(statistic, ratings)
+
+
 def contribution(statistic: Statistic, history: Integers, n_items: int) -> Integers:
-    """What one person adds to a sum, by the code that every engine runs: their items, as positions
-    among all there are, in any order."""
+    """What one user adds to a sum, by the code that every engine runs. The history has positions
+    among all items, in any order."""
     items = np.unique(np.asarray(history, np.int32))
     return statistic(
         Ratings(
@@ -86,8 +119,8 @@ def contribution(statistic: Statistic, history: Integers, n_items: int) -> Integ
 def summed(
     work: Callable[[Ratings], Integers], part: Ratings, *, at_once: int | None = None
 ) -> Integers:
-    """The sum of what `work` finds in blocks of users, in threads: one block a processor, or
-    several where they are to have at most so many ratings."""
+    """The sum of `work` over blocks of users, in threads: one block for each processor, or more
+    where a block may have at most so many ratings."""
     each = at_once or max(-(-len(part) // processors()), FEW)
     found = in_threads(work, part.blocks(each) if part.n_users else [part])
     return reduce(merge, found)
@@ -100,5 +133,5 @@ def merge(into: Integers, part: Integers) -> Integers:
 
 
 def drawn(draw: Callable[[], Integers]) -> Integers:
-    """The noise as it is drawn now, where nothing keeps it."""
+    """Draw the noise now: the `Once` of a fit without a checkpoint."""
     return draw()

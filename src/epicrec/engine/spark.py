@@ -1,11 +1,10 @@
-"""The Spark engine: sums over ratings in a cluster, to the bit those of `local`.
+"""The Spark engine: sums over ratings in a cluster, bit-identical to those of `local`.
 
-DataFrames and `mapInArrow` only, so that Spark Connect works, too. Ratings are brought together by
-user once, by a hash of the id, and kept on the executors' disks as one row a person. For a sum,
-every task adds up the people of its partition; then each slice of the sum is added up by one task,
-and the finished slices come to the driver. All of it is a function of the data alone: a task that
-is repeated gives the same numbers again, and Spark takes those of one attempt. No noise is drawn
-here.
+It uses DataFrames and `mapInArrow` only, so that Spark Connect works, too. Ratings are grouped by
+user once, by a hash of the id, and kept on the executors' disks as one row a user. For a sum, every
+task adds up the users of its partition; then one task adds up each slice of the sum, and the
+finished slices are collected by the driver. No noise is drawn here: everything is a function of the
+data, so a repeated task gives the same numbers, and Spark takes those of one attempt.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from epicrec.arrays import Integers
 from epicrec.data import Ratings, Scale
 from epicrec.data.public import item_list
 from epicrec.engine import RemoteRatings, Statistic
-from epicrec.engine.people import SLICE, merged, partial_sum, people_of
+from epicrec.engine.packed_users import SLICE, merged, packed_users, partial_sum
 from epicrec.errors import InputError
 from epicrec.extras import needs
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 PATIENCE = 300.0
 """Seconds for which a job may wait for a machine that runs it."""
 COLLECTED_AT_ONCE = 1 << 14
-"""So many slices of a sum, 128 MB, are on the way to the driver at a time."""
+"""So many slices of a sum, 128 MB, are sent to the driver at a time."""
 _SMALL_HEAP = (
     "Java has too little memory for its sums. Give it more: "
     'PYSPARK_SUBMIT_ARGS="--driver-memory 6g pyspark-shell" for local[…], '
@@ -48,12 +47,12 @@ _SMALL_HEAP = (
 class SparkRatings(RemoteRatings):
     """Ratings in a cluster, over public items and, unless they are a history, on a public scale.
 
-    `people` has one row a user: `user`, `items` and, where there is a scale, `values` (see
-    `epicrec.engine.people`). A model that learns from sums is fitted on it as on `Ratings`:
+    `users` has one row a user: `user`, `items` and, where there is a scale, `values` (see
+    `epicrec.engine.packed_users`). A model that learns from sums is fitted on it as on `Ratings`:
     `CovarianceSVD(epsilon=1).fit(SparkRatings.of(frame, items=ids, scale="1:5:1"))`.
     """
 
-    people: DataFrame
+    users: DataFrame
     item_ids: npt.NDArray[Any]
     scale: Scale | None
     partitions: int
@@ -71,8 +70,8 @@ class SparkRatings(RemoteRatings):
         partitions: int | None = None,
     ) -> Self:
         """From a DataFrame with these columns; without a scale, what was seen and not how it was
-        rated. Rows of other items or off the scale are left out. There are as many partitions as
-        the cluster runs tasks at once, unless it is said otherwise."""
+        rated. Rows of other items or off the scale are left out. By default there are as many
+        partitions as the cluster runs tasks at once."""
         needs("spark", "pyspark")
         from pyspark import StorageLevel
 
@@ -81,31 +80,31 @@ class SparkRatings(RemoteRatings):
         with told(frame.sparkSession):
             partitions = partitions or tasks_at_once(frame.sparkSession)
             columns = {"user": user, "item": item, "rating": rating}
-            people = by_person(frame, ids, scale, columns, partitions)
-            return cls(people.persist(StorageLevel.DISK_ONLY), ids, scale, partitions)
+            users = by_user(frame, ids, scale, columns, partitions)
+            return cls(users.persist(StorageLevel.DISK_ONLY), ids, scale, partitions)
 
     def __len__(self) -> int:
         from pyspark.sql import functions as F
 
-        with told(self.people.sparkSession):
-            found = self.people.agg(F.sum(F.length("items")).alias("bytes")).first()
+        with told(self.users.sparkSession):
+            found = self.users.agg(F.sum(F.length("items")).alias("bytes")).first()
         return ((found and found["bytes"]) or 0) // 4
 
     @property
     def n_users(self) -> int:
-        with told(self.people.sparkSession):
-            return int(self.people.count())
+        with told(self.users.sparkSession):
+            return int(self.users.count())
 
     def as_history(self) -> Self:
-        return replace(self, people=self.people.select("user", "items"), scale=None)
+        return replace(self, users=self.users.select("user", "items"), scale=None)
 
     def first_users(self, most: int) -> Self:
         if self.n_users <= most:
             return self
-        with told(self.people.sparkSession):
-            after = self.people.select("user").orderBy("user").offset(most).first()
+        with told(self.users.sparkSession):
+            after = self.users.select("user").orderBy("user").offset(most).first()
         assert after is not None
-        return replace(self, people=self.people.where(self.people["user"] < after["user"]))
+        return replace(self, users=self.users.where(self.users["user"] < after["user"]))
 
     def total(self, statistic: Statistic) -> Integers:
         from pyspark import StorageLevel
@@ -114,8 +113,8 @@ class SparkRatings(RemoteRatings):
         out = np.array(statistic(_nobody(self.n_items, self.scale)))  # zeros, as many as there are
         slots = -(-len(out) // SLICE)
         each = partial(partial_sum, statistic=statistic, n_items=self.n_items, scale=self.scale)
-        with told(self.people.sparkSession):
-            parts = self.people.mapInArrow(each, "slot int, part binary")
+        with told(self.users.sparkSession):
+            parts = self.users.mapInArrow(each, "slot int, part binary")
             sums = parts.repartition(min(self.partitions, slots), "slot").mapInArrow(
                 merged, "slot int, part binary"
             )
@@ -132,20 +131,20 @@ class SparkRatings(RemoteRatings):
         return out
 
 
-def by_person(
+def by_user(
     frame: DataFrame,
     item_ids: npt.NDArray[Any],
     scale: Scale | None,
     columns: Mapping[str, str],
     partitions: int,
 ) -> DataFrame:
-    """One row a person, `user, items, values`, each partition in the order of users; `columns` are
+    """One row a user, `user, items, values`, each partition in the order of users; `columns` are
     the frame's names of `user, item, rating`."""
     rows = _rows(frame, columns["user"], columns["item"], columns["rating"] if scale else None)
     kind = rows.schema["user"].dataType.simpleString()
-    people = f"user {kind}, items binary" + (", values binary" if scale else "")
+    schema = f"user {kind}, items binary" + (", values binary" if scale else "")
     together = rows.repartition(partitions, "user").sortWithinPartitions("user")
-    return together.mapInArrow(partial(people_of, item_ids=item_ids, scale=scale), people)
+    return together.mapInArrow(partial(packed_users, item_ids=item_ids, scale=scale), schema)
 
 
 def tasks_at_once(spark: Any) -> int:
@@ -158,7 +157,7 @@ def tasks_at_once(spark: Any) -> int:
 
 @contextmanager
 def told(spark: SparkSession | None) -> Iterator[None]:
-    """What goes wrong in the cluster, as an error for the person who asked for it."""
+    """Turn what goes wrong in the cluster into an `InputError` with a readable reason."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -178,8 +177,8 @@ def told(spark: SparkSession | None) -> Iterator[None]:
 
 @contextmanager
 def _waiting(spark: SparkSession | None) -> Iterator[Event]:
-    """Within it, jobs are given up of which no machine runs anything for so long as PATIENCE says;
-    Spark itself would wait for ever. With Spark Connect that is the server's business."""
+    """Give up jobs of which no machine runs a task for `PATIENCE` seconds; Spark itself would wait
+    for ever. With Spark Connect this is left to the server."""
     from pyspark.errors import PySparkException
 
     over, gave_up = Event(), Event()

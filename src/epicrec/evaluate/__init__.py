@@ -1,4 +1,4 @@
-"""How good it is: metrics, protocols, audits."""
+"""How good and how private methods are: metrics, protocols, comparison, audits, attacks."""
 
 from epicrec.evaluate.audits.methods import audit
 from epicrec.evaluate.metrics import list_metrics, rating_metrics

@@ -41,7 +41,7 @@ def list_metrics(
     With hits h_u among the n listed and R_u relevant items: `precision = h_u / n`,
     `recall = h_u / R_u`, `nDCG = Σ_hits 1/log₂(rank + 1) / Σ_{r ≤ min(n, R_u)} 1/log₂(r + 1)`.
     `F1 = 2 P R / (P + R)` of the mean precision and recall. `coverage` is the share of the
-    `n_items` items that stand in at least one list. `relevant` is an array of (user, item) rows.
+    `n_items` items that are in at least one list. `relevant` is an array of (user, item) rows.
     A user without a list counts as zero.
 
     >>> found = list_metrics(*np.array([[0, 0], [7, 8], [1, 2]]), np.array([[0, 8], [0, 9]]), 2, 10)

@@ -1,20 +1,20 @@
-"""Plots of measurements, drawn by altair and saved as files."""
+"""Plots of comparisons and audits, drawn by altair and saved as files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 DASHES = {"sound": [1, 0], "as published": [7, 4], "no promise": [2, 3]}
 STROKE = {"symbolType": "stroke", "symbolSize": 700, "labelLimit": 260}
-"""How legends show lines: as they are drawn."""
+"""Legends show lines as they are drawn."""
 NAMES = {"rmse": "RMSE, lower is better", "ndcg": "nDCG@10, higher is better"}
 
 
 def plot_comparison(found: Mapping[str, Any], path: Path) -> None:
     """For each task the metric over ε, with error bars of one standard deviation; dashed lines for
-    methods as published, dotted ones for those that promise nothing."""
+    methods as published, dotted ones for those without a guarantee."""
     import altair as alt
 
     panels = [_panel(alt, task, table) for task, table in found["tasks"].items()]
@@ -67,6 +67,36 @@ def _kind(row: Mapping[str, Any]) -> str:
     if row["epsilon"] is None:
         return "no promise"
     return "as published" if "as published" in row["method"] else "sound"
+
+
+def plot_claims(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """A point for each method; beyond the line at 1 the claim is false."""
+    import altair as alt
+
+    shown = [
+        {
+            "method": row["method"],
+            "share": row["share"],
+            "verdict": "within the claim" if row["holds"] else "more than claimed",
+            "by": row["measure"],
+        }
+        for row in rows
+    ]
+    names = [row["method"] for row in shown]
+    x = alt.X("share:Q", scale=alt.Scale(type="symlog"), title="found / claimed, 95 % for all")
+    points = (
+        alt.Chart(alt.Data(values=shown))
+        .mark_point(filled=True, size=70)
+        .encode(
+            x=x,
+            y=alt.Y("method:N", sort=names, title=None),
+            color=alt.Color("verdict:N", title=None),
+            shape=alt.Shape("by:N", title="bound on"),
+        )
+    )
+    line = alt.Chart(alt.Data(values=[{"share": 1.0}])).mark_rule(strokeDash=[4, 3]).encode(x=x)
+    chart = (points + line).properties(width=420, height=18 * len(shown))
+    save(chart, path)
 
 
 def save(chart: Any, *paths: Path) -> None:

@@ -1,4 +1,4 @@
-"""Protocols: split, fit, ask, measure."""
+"""The protocols `rating` and `topn`: split, fit, predict, measure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from epicrec.progress import report
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One measured result, with the promise it was obtained under."""
+    """One measured result, with the guarantee of the model."""
 
     method: str
     data: str
@@ -40,9 +40,9 @@ class Evaluation:
     seconds: Mapping[str, float]
     settings: Mapping[str, Any] = field(default_factory=dict)
     asked: str = ""
-    """What was asked for, where another method ran in its place: svd with an ε."""
+    """The requested method, where its private counterpart ran instead: svd with an ε."""
     record: str = ""
-    """What the model released with which share of its budget, and what to know of it."""
+    """What the model released, and with which share of its budget."""
     peak_rss_mb: float | None = field(default_factory=peak_memory)
 
     def to_dict(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Evaluation:
 def evaluate_rating(
     model: Recommender, train: Ratings, test: Ratings, *, catalogue: Catalogue | None = None
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Predict the held-out ratings: the errors, and the seconds that fitting and asking took."""
+    """Predict the held-out ratings: the errors, and the seconds for fitting and predicting."""
     if test.scale is None:
         raise InputError(
             "the protocol 'rating' needs ratings; use the protocol 'topn' for histories"
@@ -79,7 +79,7 @@ def evaluate_rating(
 
 
 def check_predicts(model: Recommender, protocol: str) -> None:
-    """Refuse to call the scores of a model that only orders items ratings."""
+    """Refuse a model whose scores only order items and are no ratings."""
     if model.feedback != "explicit":
         raise InputError(
             f"{model.method} orders items by what was seen and predicts no ratings, so the "
@@ -156,7 +156,7 @@ def evaluate_model(
     A `probe` column decides the split where there is one; otherwise `test_fraction` and `seed` do:
     over all ratings for `rating`, within each user's for `topn`. The seed also fixes the noise of a
     private method, so the result is repeatable, and its guarantee says that it is not private. A
-    model that is given as it is keeps its own seed.
+    model object keeps its own seed.
     """
     chosen = given(epsilon=epsilon, delta=delta, unit=unit, feedback=feedback)
     chosen |= given(as_published=as_published) | dict(settings or {})
@@ -165,7 +165,7 @@ def evaluate_model(
             raise InputError(
                 f"{method!r} has its own settings; give {', '.join(chosen)} to its constructor"
             )
-        model = copy(method)  # what is fitted here leaves the caller's model as it was
+        model = copy(method)  # the caller's model stays unfitted
     else:
         model = model_for(method, protocol, dataset.catalogue, seed, chosen)
     report("splitting", 0, 1)
@@ -186,7 +186,10 @@ def evaluate_model(
         )  # fmt: skip
     return Evaluation(
         model.method, dataset.name, protocol, model.guarantee, metrics, seconds,
-        {"seed": seed, "test_fraction": test_fraction, **_plain(model.parameters())},
+        {
+            "seed": seed, "test_fraction": test_fraction,
+            **given(as_published=model.as_published or None), **_plain(model.parameters()),
+        },
         asked=method if isinstance(method, str) else "", record=model.record,
     )  # fmt: skip
 
@@ -194,7 +197,7 @@ def evaluate_model(
 def model_for(
     method: str, protocol: str, catalogue: Catalogue | None, seed: int, chosen: Mapping[str, Any]
 ) -> Recommender:
-    """A method as a protocol asks it: lists are of what was seen where it can learn from that."""
+    """A method for a protocol: for lists it learns from histories, where it can."""
     if protocol == "topn" and "feedback" in taken(model_class(method)):
         chosen = {"feedback": "implicit"} | dict(chosen)
     return make_model(method, **{"catalogue": catalogue, "seed": seed} | dict(chosen))

@@ -1,28 +1,40 @@
-"""Any method, by name or as it is, measured on any data by any protocol."""
+"""Any method, by name or as it is, measured on any data by any protocol.
+
+Three protocols are here: `rating` and `topn` measure models, `release-topn` the releases of a
+perturber. Others, such as the papers', are registered by their packages:
+
+    [project.entry-points."epicrec.protocols"]
+    my-protocol = "my_package.my_module:my_protocol"
+
+A protocol is a function of `method`, `dataset`, `settings` (the method's) and its own options, all
+given by name, and answers with an `Evaluation`. It makes models by the name of their method, or is
+marked with `measures_releases`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from epicrec import registry
 from epicrec.data import Dataset, Ratings
 from epicrec.errors import InputError
 from epicrec.evaluate.protocols import Evaluation, evaluate_model
+from epicrec.evaluate.release_lists import topn_cost
 from epicrec.models import Recommender
 from epicrec.parameters import check, given, taken
 from epicrec.perturb.contract import Perturber
 
-_OF_RELEASES = {
-    "aggregates": "releases:aggregates",
-    "mae-loss": "releases:mae_loss",
-    "release-topn": "release_lists:topn_cost",
-}
-"""The protocols of perturbers, and the functions of `evaluate` that measure by them."""
-_BY_NAME = {"yang": "four_blocks:evaluate_yang", "d2p": "d2p_lists:evaluate_d2p"}
-"""The papers' protocols, which make several models of one method."""
-PROTOCOLS = ("rating", "topn", *_OF_RELEASES, *_BY_NAME)
+Protocol = TypeVar("Protocol", bound=Callable[..., Evaluation])
+
+_OF_MODELS = ("rating", "topn")
+_OF_RELEASES = {"release-topn": topn_cost}
+
+
+def measures_releases(protocol: Protocol) -> Protocol:
+    """Mark a protocol that measures the releases of a perturber."""
+    protocol.of_releases = True  # type: ignore[attr-defined]
+    return protocol
 
 
 def evaluate(
@@ -38,37 +50,40 @@ def evaluate(
     The method is a registered name, or a model or perturber with settings (and a seed) of its own.
     The data are a Dataset, Ratings, or any dataframe with `user_id, item_id, rating`.
     """
-    if protocol not in PROTOCOLS:
-        raise InputError(f"there is no protocol {protocol!r}; choose from {', '.join(PROTOCOLS)}")
+    known = protocols()
+    if protocol not in known:
+        raise InputError(f"there is no protocol {protocol!r}; choose from {', '.join(known)}")
     dataset, options, own = as_dataset(data), given(**options), dict(settings or {})
-    if _is_perturber(method, protocol):
-        if protocol not in _OF_RELEASES:
+    of_releases = _is_of_releases(protocol)
+    if _is_perturber(method, of_releases):
+        if not of_releases:
+            fitting = ", ".join(name for name in known if _is_of_releases(name))
             raise InputError(
                 f"the protocol {protocol!r} is for models, and {method} makes releases; measure "
-                f"them by {', '.join(_OF_RELEASES)}"
+                f"them by {fitting}"
             )
-        measure = _measure(_OF_RELEASES[protocol])
-        options |= {name: own.pop(name) for name in [*own] if name in taken(measure)}
-        options = _checked(protocol, measure, options)
-        return measure(dataset, method=method, settings=own, **options)
-    if protocol in _OF_RELEASES:
+    elif of_releases:
         raise InputError(
             f"the protocol {protocol!r} is for perturbers such as s-epicrec, not for {method}"
         )
-    if protocol in _BY_NAME:
-        if not isinstance(method, str):
-            raise InputError(
-                f"the protocol {protocol!r} makes one model a division; give a method's name"
-            )
-        measure = _measure(_BY_NAME[protocol])
-        options |= {
-            name: own.pop(name) for name in ("seeds", "k") if name in own and name in taken(measure)
-        }
-        options = _checked(protocol, measure, options)
-        return measure(method, dataset, settings=own, **options)
-    assert not isinstance(method, Perturber)
-    options = _checked(protocol, evaluate_model, options)
-    return evaluate_model(method, dataset, protocol=protocol, settings=own, **options)
+    if protocol in _OF_MODELS:
+        assert not isinstance(method, Perturber)
+        options = _checked(protocol, evaluate_model, options)
+        return evaluate_model(method, dataset, protocol=protocol, settings=own, **options)
+    if not of_releases and not isinstance(method, str):
+        raise InputError(
+            f"the protocol {protocol!r} makes one model a division; give a method's name"
+        )
+    measure = _measure(protocol)
+    its_own = {*taken(measure)} - {"method", "dataset", "settings"}
+    options |= {name: own.pop(name) for name in [*own] if name in its_own}
+    options = _checked(protocol, measure, options)
+    return measure(method=method, dataset=dataset, settings=own, **options)
+
+
+def protocols() -> list[str]:
+    """The names of all protocols, those of this module first."""
+    return [*_OF_MODELS, *_OF_RELEASES, *registry.names(registry.PROTOCOLS)]
 
 
 def as_dataset(data: Any) -> Dataset:
@@ -79,18 +94,25 @@ def as_dataset(data: Any) -> Dataset:
     return Dataset("ratings" if isinstance(data, Ratings) else "frame", ratings, None)
 
 
-def _is_perturber(method: str | Recommender | Perturber, protocol: str) -> bool:
+def _is_perturber(method: str | Recommender | Perturber, of_releases: bool) -> bool:
     """A name that a model and a perturber share (d2p) means the one that the protocol measures."""
     if not isinstance(method, str):
         return isinstance(method, Perturber)
     if method not in registry.names(registry.PERTURBERS):
         return False
-    return protocol in _OF_RELEASES or method not in registry.names(registry.MODELS)
+    return of_releases or method not in registry.names(registry.MODELS)
 
 
-def _measure(place: str) -> Callable[..., Evaluation]:
-    module, _, name = place.partition(":")
-    found: Callable[..., Evaluation] = getattr(import_module(f"epicrec.evaluate.{module}"), name)
+def _is_of_releases(protocol: str) -> bool:
+    if protocol in _OF_MODELS or protocol in _OF_RELEASES:
+        return protocol in _OF_RELEASES
+    return getattr(_measure(protocol), "of_releases", False)
+
+
+def _measure(protocol: str) -> Callable[..., Evaluation]:
+    found: Callable[..., Evaluation] = _OF_RELEASES.get(protocol) or registry.load_object(
+        registry.PROTOCOLS, protocol
+    )
     return found
 
 

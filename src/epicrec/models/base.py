@@ -17,8 +17,7 @@ from epicrec import registry
 from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Catalogue, Ratings, Scale, find
 from epicrec.data.public import over_public, refusal
-from epicrec.engine import Engine, Once, RemoteRatings, drawn
-from epicrec.engine.local import where_they_are
+from epicrec.engine import Engine, Once, RemoteRatings, drawn, where_they_are
 from epicrec.errors import InputError, NotFittedError
 from epicrec.models import saving
 from epicrec.parameters import check, taken
@@ -49,6 +48,8 @@ class Recommender(ABC):
     """What the guarantee rests on unless a setting changes it, as `epicrec methods` lists it."""
     units: ClassVar[tuple[Unit, ...]] = ()
     """What the guarantee can hide, the default first; nothing where there is none."""
+    as_published: ClassVar[bool] = False
+    """True for a paper's own version of a method, which `as_published=True` chooses by name."""
 
     engine: Engine = staticmethod(where_they_are)
     """Takes the sums over users, where the model learns from sums."""

@@ -80,8 +80,8 @@ class Popularity(Recommender):
         return self.epsilon is not None
 
     def _fit(self, ratings: Ratings) -> None:
-        from epicrec.models.covariance.budget import Budget, check_budget
-        from epicrec.models.covariance.histories import FIRST_LOOK, only_counts, release_counts
+        from epicrec.models.private.budget import Budget, check_budget
+        from epicrec.models.private.lists import FIRST_COUNTS, measure_counts, only_counts
 
         check_budget(self.epsilon, self.delta, self.unit)
         if self.epsilon is None:
@@ -90,8 +90,8 @@ class Popularity(Recommender):
         budget = Budget(self.epsilon, self.delta, self.unit, "gaussian", self.seed, once=self.once)
         ratings = budget.bounded(ratings)
         # as private lists begin: with the same seed, lists that are popularity are these
-        look = release_counts(ratings, budget, FIRST_LOOK, self.engine)
-        self.counts_ = only_counts(ratings, budget, self.engine, look).counts
+        first = measure_counts(ratings, budget, FIRST_COUNTS, self.engine)
+        self.counts_ = only_counts(ratings, budget, self.engine, first).counts
         self.guarantee_, self.released_ = budget.guarantee().to_dict(), budget.spent
 
     def _scores(self, histories: Ratings) -> AnyFloats:

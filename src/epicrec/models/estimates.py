@@ -1,4 +1,4 @@
-"""Item means from sums, counts and what is publicly known: the one estimate, with noise or without.
+"""Item means, and the spread of ratings about them, from sums: with noise or without.
 
 Everything here is post-processing of sums: where those were released, it costs no privacy. Ratings
 are in stars from the middle of their scale, from -2 to 2.
@@ -7,6 +7,7 @@ are in stars from the middle of their scale, from -2 to 2.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import erf, exp, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,10 @@ COUNTS, ROUNDS = 40, 20
 CLEAR = 4.0
 """A count stands for itself where it is so many times its noise."""
 ITEMS_AT_ONCE = 1 << 15
+CENTRE_ITEMS = 50.0
+"""The mean of items counts as known from so many items before any ratings."""
+USUAL_MEAN, USUAL_SPREAD = 0.4, 0.25
+"""The mean of all ratings before any are seen, in stars from the middle, and its variance."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +176,7 @@ def _regression(
     """x·β for every item, by the prior variance of features that the evidence speaks for.
 
     `level` is weight times mean. The first feature, which all items have, counts as known from
-    five items before any ratings; the others are expected to have no effect. Where no `spread` is
+    CENTRE_ITEMS before any ratings; the others are expected to have no effect. Where no `spread` is
     given it is the mean of those to choose from, in their logarithms, by the evidence for each.
     """
     from scipy.linalg import cho_factor, cho_solve
@@ -182,7 +187,7 @@ def _regression(
     def solved(spread: float) -> tuple[Floats, float]:
         """The effects, and the logarithm of the evidence."""
         penalty = np.full(features.shape[1], 1 / spread)
-        penalty[0] = 50 / between
+        penalty[0] = CENTRE_ITEMS / between
         factor = cho_factor(matrix + np.diag(penalty))
         effects = cho_solve(factor, right)
         evidence = 0.5 * float(right @ effects) - float(np.log(np.diag(factor[0])).sum())
@@ -193,3 +198,71 @@ def _regression(
         chance = np.exp(evidence - evidence.max())
         spread = float(np.exp(chance @ np.log(FEATURE_SPREADS) / chance.sum()))
     return np.clip(centre + features @ solved(spread)[0], -2, 2), spread
+
+
+def mean_rating(found: ItemSums) -> tuple[float, float]:
+    """The mean of all ratings, in stars from the middle, and the variance that the noise on their
+    sum and on their number gives it."""
+    unsure = float(np.sum(found.noise**2))
+    total = max(float(found.counts.sum()), sqrt(unsure), 1.0)
+    mean = float(np.clip(found.sums.sum() / total, -2, 2))
+    return mean, (float(found.variance.sum()) + mean**2 * unsure) / total**2
+
+
+def expected_mean(mean: float, variance: float) -> tuple[float, float]:
+    """A measured mean rating, and how unsure it is: where noise hides it, it is the one that most
+    data sets have."""
+    own = USUAL_SPREAD / (USUAL_SPREAD + variance)
+    return own * mean + (1 - own) * USUAL_MEAN, own * variance
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of a rating about its item's mean: the variance in all, and the parts of it that are the
+    user's own mean and the user's taste, as shares. `unsure` is the variance of what all items'
+    means may be off by together, which the user's mean makes up for."""
+
+    total: float
+    own_mean: float = 0.2
+    taste: float = 0.0
+    unsure: float = 0.0
+
+    @property
+    def noise(self) -> float:
+        """What is neither: the ridge of those who are solved for."""
+        return self.total * (1 - self.own_mean - self.taste)
+
+    def columns(self, tastes: Floats) -> Floats:
+        """Items' factors for the user's mean and taste, each of variance 1."""
+        mean = np.full((len(tastes), 1), sqrt(self.total * self.own_mean + self.unsure))
+        if not self.taste:
+            return mean
+        return np.hstack([mean, tastes * sqrt(self.total * self.taste)])
+
+
+SPREAD = Spread(0.9, own_mean=0.2, taste=0.05)
+"""Of ratings about their items' means, in stars: as in most data sets. A little taste by public
+features helps where there is any, and costs little where there is none."""
+
+
+def unclamped(square: float) -> tuple[float, float]:
+    """The variance of a normal number whose square after clamping to ±1 has this mean, and the
+    part of a covariance that is left by clamping: the squared chance that it stays inside.
+
+    >>> variance, left = unclamped(0.57)
+    >>> round(variance, 2), round(left, 2)
+    (1.32, 0.38)
+    """
+    low, high = 0.01, 4.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _clamped(middle) < square else (low, middle)
+    return low**2, erf(1 / low / sqrt(2)) ** 2
+
+
+def _clamped(deviation: float) -> float:
+    """E[min(z², 1)] of z ~ Normal(0, deviation²)."""
+    edge = 1 / deviation
+    inside = erf(edge / sqrt(2))
+    density = exp(-(edge**2) / 2) / sqrt(2 * pi)
+    return deviation**2 * (inside - 2 * edge * density) + 1 - inside

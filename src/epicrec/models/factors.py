@@ -11,20 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from epicrec.arrays import AnyFloats, Positions
-from epicrec.data import Catalogue, Ratings, Scale
-from epicrec.errors import InputError
+from epicrec.data import Ratings, Scale
 from epicrec.machine import in_threads
-from epicrec.models.base import Feedback, Recommender
-from epicrec.models.cholesky import solve
+from epicrec.models.base import Recommender
 from epicrec.models.estimates import ItemEstimates
-from epicrec.models.features import item_features
-from epicrec.models.spectrum import (
-    HISTORY_SAMPLING,
-    Spectrum,
-    history_factors,
-    history_scales,
-    leading_eigenpairs,
-)
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
 
@@ -43,8 +33,6 @@ class AtHome:
     (F_Hᵀ W F_H + s² I)⁻¹ F_Hᵀ W (r - offset_H - doubt_H·u) with W = s²/(s² + variance_H): the
     posterior mean of p ~ Normal(0, I) when ratings have noise of variance s² and item means are
     known up to `variance`.
-
-    With `centring`, u is the mean of the person's residuals instead, as of so many more at 0.
     """
 
     offsets: AnyFloats
@@ -53,7 +41,6 @@ class AtHome:
     doubt: AnyFloats | None = None
     variance: AnyFloats | None = None
     usual: float = 0.0
-    centring: float | None = None
 
     def expected(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
         """u of each person, and the residuals of their ratings."""
@@ -61,10 +48,8 @@ class AtHome:
         residuals = np.asarray(histories.values - self.offsets[items], np.float64)
         if self.doubt is None:
             return np.zeros(n), residuals
-        above, more = self.offsets[items] - self.usual, ITEMS_TO_CHANGE
-        if self.centring is not None:
-            above, more = residuals, self.centring
-        lie = np.bincount(users, above, n) / (histories.user_counts + more)
+        above = self.offsets[items] - self.usual
+        lie = np.bincount(users, above, n) / (histories.user_counts + ITEMS_TO_CHANGE)
         return lie, residuals - self.doubt[items] * lie[users]
 
     def people(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
@@ -97,14 +82,12 @@ class FactorModel(Recommender):
     doubt_: AnyFloats | None = None
     variance_: AnyFloats | None = None
     usual_: float = 0.0
-    centring_: float | None = None
 
     @property
     def at_home(self) -> AtHome:
         return AtHome(
-            self.offsets_, self.factors_, self.ridge_, self.doubt_, self.variance_, self.usual_,
-            self.centring_,
-        )  # fmt: skip
+            self.offsets_, self.factors_, self.ridge_, self.doubt_, self.variance_, self.usual_
+        )
 
     def _scores(self, histories: Ratings) -> AnyFloats:
         lie, found = self._people(histories)
@@ -139,56 +122,6 @@ class ReleasedFactors(FactorModel):
         return Guarantee.from_dict(self.guarantee_)
 
 
-class SVD(FactorModel):
-    """Item factors from the eigenvectors of the items' covariance, without privacy.
-
-    Ratings are centred on (shrunk) item means and clamped; user u's residuals v enter the
-    covariance as v vᵀ/‖v‖, without the diagonal, whose noise is not shared by items. It is the
-    covariance recommender of McSherry & Mironov (2009) with no noise, and as the matrix is only
-    ever multiplied, never formed, its memory grows with the ratings and not with items². For
-    ratings, how much weight taste and factors have is chosen on a held-out part of them.
-
-    >>> ratings = Ratings.from_columns([1, 1, 2, 2, 3, 3], list("abacbc"), [5, 4, 5, 2, 4, 1])
-    >>> SVD(factors=2).fit(ratings).recommend([1], n=1)["item_id"].to_pylist()
-    ['c']
-    """
-
-    def __init__(self, *, factors: int | None = None, feedback: Feedback = "explicit") -> None:
-        self.factors = factors
-        self.feedback: Feedback = feedback
-
-    def _fit(self, ratings: Ratings) -> None:
-        self._fit_with(ratings, None)
-
-    def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
-        from epicrec.models.exact import fit_ratings
-
-        k = most_factors(self.factors, self.feedback)
-        if self.feedback == "implicit":
-            vars(self).update(fit_histories(ratings, k))
-        else:
-            vars(self).update(fit_ratings(ratings, k, item_features(catalogue, ratings.item_ids)))
-
-
-def most_factors(factors: int | None, feedback: Feedback) -> int:
-    """At most how many eigenvectors to look at; fewer are kept where fewer rise above the noise."""
-    if factors is not None and factors < 1:
-        raise InputError(f"factors must be at least 1, got {factors}; leave it out for the default")
-    return factors or (200 if feedback == "implicit" else 50)
-
-
-def fit_histories(ratings: Ratings, k: int) -> dict[str, Any]:
-    """The state of a factor model of histories, by exact sums."""
-    counts = ratings.item_counts.astype(np.float64)
-    scales = history_scales(counts)
-    weights = 1 / np.maximum(ratings.user_counts, 1)
-    pairs = leading_eigenpairs(pair_products(ratings, scales[ratings.items], weights), k)
-    users = np.count_nonzero(ratings.user_counts)
-    sampled = np.sqrt(HISTORY_SAMPLING * users) * counts / counts.sum() * scales**2
-    factors, projections = history_factors(Spectrum(*pairs), scales, 0.0, sampled)
-    return history_state(counts, factors, projections)
-
-
 def history_state(counts: AnyFloats, factors: AnyFloats, projections: AnyFloats) -> dict[str, Any]:
     """The state of a model from what was learned: popularity decides where the factors do not."""
     return {
@@ -216,34 +149,6 @@ def rating_state(
 def in_stars(values: npt.NDArray[Any], scale: Scale) -> npt.NDArray[np.float64]:
     """Ratings as stars from the middle of their scale: its ends are -2 and 2."""
     return np.clip((values.astype(np.float64) - scale.middle) / scale.star, -2, 2)
-
-
-def pair_products(
-    ratings: Ratings, values: AnyFloats, weights: AnyFloats, known: AnyFloats | None = None
-) -> Any:
-    """Σ_u w_u v_u v_uᵀ, less B Bᵀ of what is `known` already, without its diagonal, as an operator
-    that never forms the matrix."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.linalg import LinearOperator
-
-    scaled = values * np.repeat(np.sqrt(weights), ratings.user_counts)
-    rows = csr_array(
-        (scaled.astype(np.float32), ratings.items, ratings.indptr),
-        shape=(ratings.n_users, ratings.n_items),
-    )
-    columns = rows.T
-    diagonal = np.bincount(ratings.items, scaled**2, ratings.n_items)
-    less = np.zeros((ratings.n_items, 0)) if known is None else known
-    diagonal -= np.sum(less**2, axis=1)
-
-    def times(x: AnyFloats) -> AnyFloats:
-        flat = x.reshape(ratings.n_items, -1)
-        out = columns @ (rows @ flat.astype(np.float32)) - diagonal[:, None] * flat
-        out -= less @ (less.T @ flat)
-        return np.asarray(out.reshape(x.shape), np.float64)
-
-    shape = (ratings.n_items, ratings.n_items)
-    return LinearOperator(shape, matvec=times, matmat=times, dtype=np.dtype(np.float64))
 
 
 def solve_users(
@@ -296,6 +201,32 @@ def _solve_range(
         solve(matrix, row, k)
         for a in range(k):
             out[user, a] = row[a]
+
+
+@numba.njit(cache=True, nogil=True)
+def solve(matrix: Any, right: Any, n: int) -> None:
+    """The solution of the first n equations, in place of their right side, by Cholesky.
+
+    Numbers are copied one by one, because compiling the assignment of an array takes seconds.
+    Only the matrix on and right of its diagonal is read; its factor takes its place. Each finished
+    row is taken off all that are left, along rows, so that processors do several columns at once.
+    """
+    for a in range(n):
+        root = np.sqrt(matrix[a, a])
+        matrix[a, a] = root
+        right[a] /= root
+        for b in range(a + 1, n):
+            matrix[a, b] /= root
+        for b in range(a + 1, n):
+            times = matrix[a, b]
+            for c in range(b, n):
+                matrix[b, c] -= times * matrix[a, c]
+            right[b] -= times * right[a]
+    for a in range(n - 1, -1, -1):
+        total = right[a]
+        for c in range(a + 1, n):
+            total -= matrix[a, c] * right[c]
+        right[a] = total / matrix[a, a]
 
 
 @numba.njit(nogil=True, cache=True)

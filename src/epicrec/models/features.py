@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Floats
 from epicrec.data import Catalogue
 
 BIN, DECADE = 5, 10
@@ -17,6 +19,9 @@ TAIL = 0.01
 """The oldest and the newest hundredth of the years count as the next ones."""
 MOST = 1000
 """So many columns at most, those of the most items: their products must fit in memory."""
+
+TASTE_COLUMNS = 32
+"""So many columns of taste at most: the directions in which items differ most."""
 
 Columns = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -60,6 +65,29 @@ def item_features(catalogue: Catalogue | None, item_ids: npt.NDArray[Any]) -> An
         return matrix
     common = np.argsort(-np.bincount(columns, minlength=starts[-1]), kind="stable")[:MOST]
     return matrix[:, np.sort(common)]
+
+
+def taste_columns(features: Any) -> Floats:
+    """Taste by public features: items × directions, of length 1 in the mean, and 0 where nothing is
+    known of an item.
+
+    What a person's ratings of some items say of others is then solved from the person's own
+    ratings, at home, so that taste costs no privacy.
+
+    `features` is the matrix of `item_features`, whose first column all items have.
+    """
+    known = np.flatnonzero(np.diff(features.indptr) > 1)
+    if len(known) < 2:
+        return np.zeros((features.shape[0], 0))
+    rows = features[known][:, 1:]
+    mean = np.asarray(rows.mean(axis=0)).ravel()
+    square = (rows.T @ rows).toarray() - len(known) * np.outer(mean, mean)
+    values, vectors = np.linalg.eigh(square)
+    vectors = vectors[:, ::-1][:, : min(TASTE_COLUMNS, int(np.sum(values > 1e-6 * values[-1])))]
+    own = rows @ vectors - mean @ vectors
+    out = np.zeros((features.shape[0], own.shape[1]))
+    out[known] = own / sqrt(max(float(np.mean(np.sum(own**2, axis=1))), 1e-12))
+    return out
 
 
 def _categories(

@@ -23,7 +23,10 @@ FORMAT = 1
 Arrays = dict[str, npt.NDArray[Any]]
 
 _HISTORY = ("user_ids", "indptr", "items", "values")
-_FIELDS = {"format": int, "method": str, "parameters": dict, "guarantee": dict, "state": dict}
+_FIELDS = {
+    "format": int, "method": str, "as_published": bool, "parameters": dict, "guarantee": dict,
+    "state": dict, "arrays": list,
+}  # fmt: skip
 
 
 def write_model(model: Recommender, path: str | Path) -> None:
@@ -47,6 +50,7 @@ def write_model(model: Recommender, path: str | Path) -> None:
     meta = {
         "format": FORMAT,
         "method": model.method,
+        "as_published": model.as_published,
         "parameters": model.parameters(),
         "guarantee": model.guarantee.to_dict(),
         "state": plain,
@@ -66,14 +70,13 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], Arrays]:
         raise damaged(path, error) from error
     if not isinstance(meta, dict):
         raise damaged(path, "it does not say what it holds")
+    if isinstance(meta.get("format"), int) and meta["format"] > FORMAT:
+        raise InputError(f"{path} was written by a newer epicrec; update this one to read it")
     for name, kind in _FIELDS.items():
         if not isinstance(meta.get(name), kind):
             raise damaged(path, f"its {name} is missing or no {kind.__name__}")
-    listed = meta.get("arrays", [])  # which version 0.1.0 did not write
-    if not isinstance(listed, list) or any(name not in arrays for name in listed):
+    if any(name not in arrays for name in meta["arrays"]):
         raise damaged(path, "some of its arrays are missing")
-    if meta["format"] > FORMAT:
-        raise InputError(f"{path} was written by a newer epicrec; update this one to read it")
     return meta, arrays
 
 

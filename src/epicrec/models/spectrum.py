@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from epicrec.arrays import Floats
-from epicrec.models.taste import Spread
+from epicrec.models.estimates import Spread
 from epicrec.progress import report
 
 SAMPLING = 1.5

@@ -18,15 +18,15 @@ PAPERS = {
     "d2p": "d2p",
     "yang": "yang",
 }
-"""The papers, and the modules that run their experiments."""
+"""The papers, and the packages that hold what is theirs."""
 
 
 def papers_of(name: str) -> list[Paper]:
     """A paper with all its parts, or all of them."""
     if name != "all" and name not in PAPERS:
         raise InputError(f"there is no paper {name!r}; choose from {', '.join(PAPERS)}, or all")
-    modules = [PAPERS[name]] if name != "all" else PAPERS.values()
-    return [import_module(f"epicrec.papers.{module}").PARTS for module in modules]
+    packages = [PAPERS[name]] if name != "all" else PAPERS.values()
+    return [import_module(f"epicrec.papers.{package}.experiments").PARTS for package in packages]
 
 
 def reproduce(
@@ -35,7 +35,7 @@ def reproduce(
     """A paper's tables and figures, or all papers', the paper's value beside ours.
 
     Plots, `report.md` and `report.html` are written into `folder`. What is finished is kept there,
-    so that a run that was broken off goes on where it was.
+    so that an interrupted run resumes where it was.
     """
     needs("papers", "altair", "vl_convert", "implicit", "threadpoolctl")
     from epicrec.papers.parts import Setting, make_parts

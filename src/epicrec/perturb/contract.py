@@ -1,4 +1,7 @@
-"""The contract of all that leaves a device: a `Perturber` makes a `Release`, one form for all."""
+"""The contract of all that leaves a device: a `Perturber` makes a `Release`, one form for all.
+
+`Sent` is what a server holds of many releases, and `Told` what they say of the histories.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from math import ceil, exp, inf, isfinite, isinf
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +19,17 @@ from epicrec import registry
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.perturb.levels import PERTURBED, Level, Levels, parse_level
-from epicrec.perturb.older import upgraded
-from epicrec.perturb.received import Sent, Told
 from epicrec.privacy import Guarantee
 from epicrec.privacy.guarantee import Status, Unit
 
+if TYPE_CHECKING:
+    from epicrec.perturb.d2p.alteregos import AlterEgos
+
 FORMAT = 2
-"""Of a release as JSON. 1 had three forms, one a mechanism; `older` reads them."""
+"""Of a release as JSON."""
+
+Totals = Mapping[str, tuple[float, float]]
+"""For each category: how many items of it all histories together hold, and the variance of that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +38,9 @@ class Release:
 
     `items` are distinct, each with the `counts` of the history's items it stands for (None: once
     each) or its altered `ratings` (None: none are sent). `settings` are the mechanism's and public:
-    ε, the noise's scales or the law of substitution, the version of the catalogue. `aggregates` are
-    the noisy totals that the items were made from, and no more private than these. `kept` is the
-    device's record of how the release came about and never leaves it: `public()` is without.
+    ε, the noise's scales or the odds of substitution, the version of the catalogue. `aggregates`
+    are the noisy totals that the items were made from, and no more private than these. `kept` is
+    the device's record of how the release came about and never leaves it: `public()` is without.
     """
 
     method: str
@@ -73,6 +80,11 @@ class Release:
         """How many of the items are sent as they are, which no noise protects."""
         return int(self.kept.get("clear", 0))
 
+    @property
+    def as_published(self) -> bool:
+        """Whether a paper's own version of the mechanism made it."""
+        return bool(self.settings.get("as_published", False))
+
     def public(self) -> Release:
         """What may leave: all but the device's own record, and how long the drawing took."""
         return Release(**{**vars(self), "kept": {}, "seconds": 0.0})
@@ -87,9 +99,9 @@ class Release:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Release:
-        """Read what `to_dict` wrote, of this version or an older one."""
+        """Read what `to_dict` wrote."""
         try:
-            plain = dict(upgraded(values))
+            plain = dict(values)
             if plain.pop("format") > FORMAT:
                 raise InputError("this release is of a newer epicrec; update this one to read it")
             for name in ("items", "counts", "ratings"):
@@ -143,6 +155,34 @@ class Odds:
         return watched, 100 - watched
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sent:
+    """Releases of many people by one method with the same public settings, as a server holds them.
+
+    `counts` (sparse, people × items of the catalogue) has what was sent with each item: how often
+    it is there, or its rating, of which those from `liked` on count as liked. `aggregates` are the
+    sums of the people's.
+    """
+
+    settings: Mapping[str, Any]
+    counts: Any
+    user_ids: npt.NDArray[Any]
+    aggregates: Mapping[str, int] = field(default_factory=dict)
+    releases: int = 0
+    liked: float = 0.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Told:
+    """What many releases say of histories: events with the channel each went through, and totals.
+
+    It is post-processing of what was released, with public knowledge only: it costs no privacy.
+    """
+
+    events: AlterEgos | None = None
+    totals: Totals = field(default_factory=dict)
+
+
 def odds_of(epsilon: float) -> Odds:
     """The odds at a cost of ε: e^ε/(1 + e^ε) against 1/(1 + e^ε).
 
@@ -169,12 +209,14 @@ class Perturber(ABC):
     """Whether a history holds ratings, or what was seen."""
     status: ClassVar[Status] = "none"
     """What the guarantee rests on unless a setting changes it, as `epicrec methods` lists it."""
+    as_published: ClassVar[bool] = False
+    """Whether it is a paper's own version, with the paper's flaws."""
     units: ClassVar[tuple[Unit, ...]] = ()
     """What the guarantee can hide; nothing where there is none."""
 
     @property
     def method(self) -> str:
-        """The name it is registered under; an unregistered class goes by where it stands."""
+        """The name it is registered under; an unregistered class is named by where it is."""
         cls = type(self)
         return registry.name_of(registry.PERTURBERS, cls) or registry.place_of(cls)
 

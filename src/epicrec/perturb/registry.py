@@ -31,14 +31,16 @@ def make_perturber(
     catalogue: Catalogue | None = None,
     scale: Scale | None = None,
     seed: int | None = None,
+    as_published: bool | None = None,
     **settings: Any,
 ) -> Perturber:
-    """The perturber behind a method's name with these settings.
+    """The perturber behind a method's name with these settings; as published, the paper's own.
 
     What is public (`catalogue`, its `item_ids`, `scale`) and `seed` are offered to all, for those
     that take them; any other setting that the perturber does not have is an error.
     """
-    cls = perturber_class(method)
+    check(method, make_perturber, given(as_published=as_published))
+    cls = perturber_class(method, as_published=bool(as_published))
     item_ids = None if catalogue is None else catalogue.item_ids
     offered = given(catalogue=catalogue, item_ids=item_ids, scale=scale, seed=seed)
     has = taken(cls)

@@ -1,4 +1,4 @@
-"""What a release costs: exact integer noise, guarantees, accounting, the ledger, audits.
+"""What a release costs: exact integer noise, guarantees, accounting, the ledger, audit bounds.
 
 Names are loaded when first used: the noise needs numba and mixed accounting needs dp-accounting,
 which take a second to import and are not needed to read a guarantee.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         gaussian_sigma,
         laplace_scale,
     )
-    from epicrec.privacy.audit import AuditResult, audit_epsilon, audit_mu
+    from epicrec.privacy.audit_bounds import AuditResult, audit_epsilon, audit_mu
     from epicrec.privacy.grid import Grid
     from epicrec.privacy.guarantee import Guarantee
     from epicrec.privacy.ledger import Entry, Ledger, LedgerDamagedError
@@ -58,7 +58,7 @@ _HOMES = {
         "compose", "gaussian_delta", "gaussian_epsilon", "gaussian_guarantee", "gaussian_mu",
         "gaussian_sigma", "laplace_scale",
     ),
-    "audit": ("AuditResult", "audit_epsilon", "audit_mu"),
+    "audit_bounds": ("AuditResult", "audit_epsilon", "audit_mu"),
     "grid": ("Grid",),
     "guarantee": ("Guarantee",),
     "ledger": ("Entry", "Ledger", "LedgerDamagedError"),

@@ -1,11 +1,11 @@
-"""Real noise drawn to as many bits as its rounding needs: tables, fast kernel, exact arithmetic.
+"""Real noise to as many bits as its rounding needs: envelope, fast kernel, exact arithmetic.
 
 A draw is a standard exponential or half-normal real E, multiplied by the scale and rounded, with
-a random sign. E comes by rejection. Its density exp(-g(E)) lies below steps of width 1/16 whose
-heights are *integers* H_b (in units where exp(0) is M), so choosing a step is integer arithmetic
-and exact. A uniform place in the step is kept when a uniform u has u·H_b < M·exp(-g(E)).
+a random sign. E comes by rejection. Its density exp(-g(E)) lies below an envelope: steps of width
+1/16 whose heights are *integers* H_b (in units where exp(0) is M), so choosing a step is integer
+arithmetic and exact. A uniform place in the step is kept when a uniform u has u·H_b < M·exp(-g(E)).
 
-Both uniforms are bit streams of which 64 bits are looked at first. The kernel works in float64 and
+Both uniforms are bit streams of which 64 bits are read first. The kernel works in float64 and
 64-bit integers and answers only where its error bounds leave one possible answer; the rest
 (about one draw in 10¹¹ while the scale is below a million) goes to `exact_attempt`, which settles
 it with rational arithmetic and as many more bits as it takes. Nothing is approximated: beyond the
@@ -39,8 +39,9 @@ _DOUBT = 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
-    """The steps above exp(-g(E)), as an alias table over a power-of-two number of columns."""
+class Envelope:
+    """The steps above the density exp(-g(E)), as an alias table over a power-of-two number of
+    columns."""
 
     normal: bool  # g(E) = E²/2 and round to nearest; otherwise g(E) = E and round down
     reach: int  # the steps cover [0, reach); the tail lies beyond
@@ -54,8 +55,8 @@ class Law:
 
 
 @cache
-def law(normal: bool) -> Law:
-    """Build the steps for the half-normal or the exponential law; once, in a few milliseconds."""
+def envelope(normal: bool) -> Envelope:
+    """The envelope of the half-normal or the exponential density; built once, in milliseconds."""
     reach = 7 if normal else 24
     tops = [
         _exp_bounds(_energy(Fraction(b, _STEPS), normal), 40) for b in range(reach * _STEPS + 1)
@@ -73,7 +74,7 @@ def law(normal: bool) -> Law:
         floor(unit * low * margin / height * (1 << 64))
         for (low, _), height in zip(tops[1:], heights, strict=False)
     ]
-    return Law(
+    return Envelope(
         normal=normal,
         reach=reach,
         unit=unit,
@@ -120,7 +121,7 @@ def _exp_bounds(energy: Fraction, digits: int) -> tuple[Fraction, Fraction]:
 
 
 def exact_attempt(
-    law: Law, scale: Fraction, words: tuple[int, int, int], more: Callable[[], int]
+    envelope: Envelope, scale: Fraction, words: tuple[int, int, int], more: Callable[[], int]
 ) -> int | None:
     """One attempt at a draw from three 64-bit words, settled exactly; None where it is rejected.
 
@@ -128,43 +129,43 @@ def exact_attempt(
     """
     choice, place, chance = words
     negative, choice = choice & 1, choice >> 1
-    capacity_bits = 63 - law.column_bits
+    capacity_bits = 63 - envelope.column_bits
     column, rest = choice >> capacity_bits, choice & ((1 << capacity_bits) - 1)
-    step = column if rest < int(law.cuts[column]) else int(law.aliases[column])
-    if step < len(law.ratios):
+    step = column if rest < int(envelope.cuts[column]) else int(envelope.aliases[column])
+    if step < len(envelope.ratios):
         start, width, height = (
             Fraction(step, _STEPS),
             Fraction(1, _STEPS),
-            Fraction(law.heights[step]),
+            Fraction(envelope.heights[step]),
         )
     else:
         beyond = 0
         while more() & 1:
             beyond += 1
-        start, width = Fraction(law.reach + beyond), Fraction(1)
-        height = Fraction(law.heights[-1], _STEPS << (beyond + 1))
+        start, width = Fraction(envelope.reach + beyond), Fraction(1)
+        height = Fraction(envelope.heights[-1], _STEPS << (beyond + 1))
 
     bits = 64
     while True:
         low = start + width * Fraction(place, 1 << bits)
         high = start + width * Fraction(place + 1, 1 << bits)
         digits = bits // 3 + 10
-        if (chance + 1) * height <= law.unit * _exp_bounds(_energy(high, law.normal), digits)[0] * (
-            1 << bits
-        ):
+        if (chance + 1) * height <= envelope.unit * _exp_bounds(
+            _energy(high, envelope.normal), digits
+        )[0] * (1 << bits):
             break
-        if chance * height >= law.unit * _exp_bounds(_energy(low, law.normal), digits)[1] * (
-            1 << bits
-        ):
+        if chance * height >= envelope.unit * _exp_bounds(_energy(low, envelope.normal), digits)[
+            1
+        ] * (1 << bits):
             return None
         place, chance, bits = place << 64 | more(), chance << 64 | more(), bits + 64
 
-    half = Fraction(1, 2) if law.normal else Fraction(0)
+    half = Fraction(1, 2) if envelope.normal else Fraction(0)
     while (size := floor(scale * low + half)) != floor(scale * high + half):
         place, bits = place << 64 | more(), bits + 64
         low = start + width * Fraction(place, 1 << bits)
         high = start + width * Fraction(place + 1, 1 << bits)
-    if size == 0 and negative and not law.normal:
+    if size == 0 and negative and not envelope.normal:
         return None  # -0 and +0 are one outcome and would be counted twice
     return -size if negative else size
 

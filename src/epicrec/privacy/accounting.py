@@ -1,4 +1,4 @@
-"""From noise to (ε, δ) and back, and what several releases cost together.
+"""Accounting: from noise to (ε, δ) and back, and what several releases cost together (`compose`).
 
 Every conversion errs on the safe side: δ is never below, ε never below and μ never above the true
 value, by less than 10⁻⁹ of it in ordinary use.
@@ -21,7 +21,7 @@ _ERROR = 2.0**-48
 
 
 class NeedsDeltaError(InputError):
-    """Releases that hold for a δ above 0 only were added up at a smaller one."""
+    """Releases that only hold for a δ above 0 were composed at a smaller one."""
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from epicrec.arrays import Floats, Integers
 from epicrec.errors import InputError
 
 _LARGEST = 2.0**62
@@ -36,7 +37,7 @@ class Grid:
         """The distance between neighbouring values."""
         return float(2.0**-self.bits)
 
-    def toward_zero(self, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def toward_zero(self, values: npt.ArrayLike) -> Integers:
         """Each value in steps, rounded toward zero: |result|·step ≤ |value|."""
         scaled = np.asarray(values, dtype=np.float64) * 2.0**self.bits
         if not np.all(np.abs(scaled) <= _LARGEST):  # also catches NaN
@@ -46,7 +47,7 @@ class Grid:
             )
         return scaled.astype(np.int64)  # the cast truncates
 
-    def to_values(self, steps: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def to_values(self, steps: Integers) -> Floats:
         """Back from steps to ordinary numbers."""
         return np.asarray(steps * self.step, dtype=np.float64)
 

@@ -18,16 +18,16 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """(epsilon, delta)-differential privacy: what is hidden, how well, and on what grounds.
+    """(epsilon, delta)-differential privacy: of what, how strong, and on what grounds.
 
-    `unit`, from the finest to the coarsest, each a part of the next: the value of one rating; one
-    rating, value and existence; one item of a history with all that is known of it; a user, which
-    is all that stands under one user id, and a person only where nobody has two. `relation` is how
-    two neighbouring inputs differ in one unit. `status` is `proved` (a proof in the docs covers
-    this code), `claimed` (a paper says so) or `none` (no guarantee: epsilon is infinite). `assumes`
-    lists what the proof takes for granted. `mu` is set where the release is mu-Gaussian-DP, which
-    composes without loss.
-    `reproducible` noise came from a seed: good for experiments, not private.
+    `unit` is what is protected, from the finest to the coarsest, each a part of the next: the value
+    of one rating; one rating, value and existence; one item of a history with everything known of
+    it; a user, which is all data under one user id, and a person only where nobody has two.
+    `relation` is how two neighbouring inputs differ in one unit. `status` is `proved` (a proof in
+    the docs covers this code), `claimed` (a paper says so) or `none` (no guarantee: epsilon is
+    infinite). `assumes` lists what the proof assumes. `mu` is set where the release is
+    mu-Gaussian-DP, which composes without loss. `reproducible` noise came from a seed: good for
+    experiments, not private.
     """
 
     epsilon: float
@@ -69,11 +69,11 @@ class Guarantee:
 
     @classmethod
     def none(cls, *, unit: Unit = "rating", relation: Relation = "add or remove one") -> Guarantee:
-        """The guarantee of something that has none: a non-private model, data sent in clear."""
+        """The guarantee of what has none: a non-private model, data sent in the clear."""
         return cls(epsilon=inf, unit=unit, relation=relation, status="none")
 
     def seeded(self, seed: int | None) -> Guarantee:
-        """This guarantee as it stands for noise drawn with `seed`: not private unless None."""
+        """This guarantee for noise drawn with `seed`: not private unless None."""
         return self if seed is None else replace(self, reproducible=True)
 
     def to_dict(self) -> dict[str, Any]:

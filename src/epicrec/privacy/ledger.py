@@ -1,4 +1,4 @@
-"""What has been released so far, on disk before the data leaves, and what it cost together."""
+"""Ledger: every release on disk before the data leaves, their total, and a limit to it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Entry:
     at: str  # when, UTC, ISO 8601
     about: str
     group: str | None
-    disclosure: bool  # sent in clear: listed, not counted in ε
+    disclosure: bool  # sent in the clear: listed, not counted in ε
     guarantee: Guarantee
 
 
@@ -133,7 +133,7 @@ class Ledger:
             for entry in covering:
                 if entry.group is not None:
                     groups.setdefault(entry.group, []).append(_restate(entry, unit, change))
-            totals[unit] = _dearest(
+            totals[unit] = _most_expensive(
                 [compose(everywhere + own, self.limit_delta) for own in groups.values() or [[]]]
             )
         return totals
@@ -153,7 +153,7 @@ class Ledger:
                 yield entries, lambda entry: _append(handle, end, _line(entry, check))
 
 
-def _dearest(totals: list[Guarantee]) -> Guarantee:
+def _most_expensive(totals: list[Guarantee]) -> Guarantee:
     """What holds for every group: the largest ε and δ, the weakest status, all assumptions."""
     worst = max(totals, key=lambda total: total.epsilon)
     gaussian = [total.mu for total in totals if total.mu is not None]

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from epicrec.arrays import Integers
 from epicrec.errors import InputError
 from epicrec.machine import in_threads
-from epicrec.privacy._sampler import Law, add_draws, exact_attempt, fixed_point, law
+from epicrec.privacy._sampler import Envelope, add_draws, envelope, exact_attempt, fixed_point
 from epicrec.seeds import checked
 
 Scale = Fraction | int | float
@@ -102,7 +102,7 @@ def _add(array: Integers, scale: Scales, *, normal: bool, seed: int | None) -> I
     distinct, which = _scales(scale, array.size, name)
     table = np.array([fixed_point(value) for value in distinct], dtype=np.uint64)
     root = root_key(seed, name)
-    chosen = law(normal)
+    chosen = envelope(normal)
     starts = range(0, flat.size, _CHUNK)
 
     def fill(start: int) -> None:
@@ -120,7 +120,7 @@ def _add_chunk(
     distinct: list[Fraction],
     table: npt.NDArray[np.uint64],
     which: npt.NDArray[np.intp],
-    chosen: Law,
+    chosen: Envelope,
     stream: Callable[[int], npt.NDArray[np.uint64]],
 ) -> None:
     factors, shifts = table[which].T.copy()

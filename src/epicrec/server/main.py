@@ -1,29 +1,32 @@
-"""Serve: what `epicrec serve` does."""
+"""`epicrec serve`: run the server in one process or several, check, back up, restore, purge."""
 
 from __future__ import annotations
 
 import gc
+import json
 import os
+import shutil
 import signal
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epicrec.errors import InputError
 from epicrec.files import locked
-from epicrec.server.rights import close_folder
+from epicrec.server.operations.file_permissions import close_folder
 from epicrec.server.settings import NOTHING, STORE, Settings
 
 if TYPE_CHECKING:
     import uvicorn
 
 _GRACE = 10  # seconds for requests under way when the server is told to stop
-_HEALTHY = 60  # seconds until a worker that says nothing is replaced
-_FIRST_HANDED_OVER = 3  # the file descriptor at which systemd's begin
+_HEALTHY = 60  # seconds until a worker that does not respond is replaced
+_SYSTEMD_SOCKET = 3  # the first file descriptor that systemd passes on
+_WORKER_SETTINGS = "EPICREC_WORKER_SETTINGS"
 
 
 def serve(
@@ -35,9 +38,9 @@ def serve(
     purge: int | None = None,
     **given: Any,
 ) -> dict[str, Any]:
-    """Run the server until it is told to stop, or do one of the other things and return.
+    """Run the server until it is told to stop, or do one of the other things.
 
-    `given` are settings from the command line; None means not given. The result says what was done.
+    `given` are settings from the command line, None where not given. Returns what was done.
     """
     if sum(bool(one) for one in (check, backup, restore, purge is not None)) > 1:
         raise InputError("check, backup, restore and purge are one at a time")
@@ -59,8 +62,8 @@ def serve(
 
 
 def run(settings: Settings) -> None:
-    """Listen until SIGTERM or SIGINT, then finish what is under way and stop."""
-    from epicrec.server.logs import start_logging
+    """Listen until SIGTERM or SIGINT, then finish the open requests and stop."""
+    from epicrec.server.operations.logs import start_logging
 
     start_logging()
     scheme = "http" if settings.http else "https"
@@ -68,13 +71,13 @@ def run(settings: Settings) -> None:
     if not settings.admin_key:
         print(f"the admin's key is in {settings.folder / 'admin.key'}", file=sys.stderr)
     if not settings.http:
-        from epicrec.server.tls import fingerprint
+        from epicrec.server.operations.tls import fingerprint
 
         shown = fingerprint(Path(_certificate(settings)[0] or ""))
         print(f"its certificate's fingerprint (SHA-256) is {shown}", file=sys.stderr)
     if settings.role:
         from epicrec.collective.keys import verifying_key
-        from epicrec.server.collective import signing_key
+        from epicrec.server.shared_model import signing_key
 
         own = verifying_key(signing_key(settings)).hex()
         print(f"it is the {settings.role}; its signing key is {own}", file=sys.stderr)
@@ -84,33 +87,63 @@ def run(settings: Settings) -> None:
         settings = _with_items(settings)
         listening = _listening(settings)
         if settings.workers > 1:
-            from epicrec.server.workers import run_workers
-
-            run_workers(settings, config_of(settings, "epicrec.server.workers:app"), listening)
+            _run_workers(settings, listening)
         else:
-            if hasattr(signal, "SIGHUP"):  # certificates are looked at anyway
+            if hasattr(signal, "SIGHUP"):  # certificates are reloaded without it
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)
             server = make_server(settings)
-            gc.freeze()  # what is loaded stays: no collection need look at it while others wait
+            gc.freeze()  # what is loaded stays; no collection need scan it during requests
             server.run([listening])
 
 
 def make_server(settings: Settings) -> uvicorn.Server:
-    """The server, ready to `run`."""
+    """A server in this process, ready to `run`."""
     import uvicorn
 
     from epicrec.server.api.app import create_app
-    from epicrec.server.logs import silence_access_log
+    from epicrec.server.operations.logs import silence_access_log
 
     silence_access_log()
-    return uvicorn.Server(config_of(settings, create_app(settings)))
+    return uvicorn.Server(_config(settings, create_app(settings)))
 
 
-def config_of(settings: Settings, app: Any) -> uvicorn.Config:
-    """uvicorn's configuration for an application, or for the name of what makes it."""
+def _run_workers(settings: Settings, listening: socket.socket) -> None:
+    """Run several processes on one socket and one PostgreSQL, kept alive by uvicorn's supervisor.
+
+    SIGHUP replaces them one after the other, each by one that is ready: no request is lost.
+    """
+    from uvicorn.supervisors import Multiprocess
+
+    from epicrec.server.service import Service
+
+    ready = Service(settings)  # keys and tables are made once, before any worker needs them
+    ready.prepare()
+    ready.database.stop()
+    metrics = settings.folder / "metrics"  # where the workers add up their counts
+    shutil.rmtree(metrics, ignore_errors=True)
+    metrics.mkdir(mode=0o700)
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(metrics)
+    os.environ[_WORKER_SETTINGS] = json.dumps(asdict(settings))
+    Multiprocess(_config(settings, "epicrec.server.main:make_worker"), [listening]).run()
+
+
+def make_worker() -> Any:
+    """A worker's application, with the settings that its parent has left in the environment."""
+    from epicrec.server.api.app import create_app
+    from epicrec.server.operations.logs import silence_access_log, start_logging
+
+    start_logging()
+    silence_access_log()
+    made = create_app(Settings(**json.loads(os.environ[_WORKER_SETTINGS])))
+    gc.freeze()  # as in `run`
+    return made
+
+
+def _config(settings: Settings, app: Any) -> uvicorn.Config:
+    """uvicorn's configuration for an application, or for the name of a function that makes it."""
     import uvicorn
 
-    from epicrec.server.tls import reloading_context
+    from epicrec.server.operations.tls import reloading_context
 
     certificate, key = _certificate(settings)
     return uvicorn.Config(
@@ -135,8 +168,8 @@ def config_of(settings: Settings, app: Any) -> uvicorn.Config:
 
 
 def _with_items(settings: Settings) -> Settings:
-    """A server that nobody gave any items begins with those that a client begins with."""
-    from epicrec.data.usual import TITLES
+    """The settings; a server without items starts with the titles that clients start with."""
+    from epicrec.data.embedded import TITLES
     from epicrec.server.store import catalogue
     from epicrec.server.store.database import Database
 
@@ -160,7 +193,7 @@ def _with_items(settings: Settings) -> Settings:
 
 @contextmanager
 def _alone(settings: Settings) -> Iterator[None]:
-    """Of two servers on one SQLite folder each would serve what it remembers of the other's."""
+    """Hold a lock: two servers on one SQLite folder would not see each other's changes."""
     if not settings.database_url.startswith("sqlite"):
         yield
         return
@@ -177,9 +210,9 @@ def _alone(settings: Settings) -> Iterator[None]:
 
 
 def _listening(settings: Settings) -> socket.socket:
-    """The socket that systemd hands over, which stays open while we restart, or one of our own."""
+    """systemd's socket, which stays open while we restart, or one of our own."""
     if os.environ.get("LISTEN_PID") == str(os.getpid()) and os.environ.get("LISTEN_FDS", "0") > "0":
-        return socket.socket(fileno=_FIRST_HANDED_OVER)
+        return socket.socket(fileno=_SYSTEMD_SOCKET)
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
@@ -189,17 +222,17 @@ def _listening(settings: Settings) -> socket.socket:
 
 
 def _check(settings: Settings) -> dict[str, Any]:
-    """Everything a start needs, tried without listening; raises where something is wrong.
+    """Try everything that a start needs, without listening; raises where something is wrong.
 
-    The database is looked at and not changed: a running server's tables are no matter of a check.
+    The database is read and not changed: it may be a running server's.
     """
     import ssl
 
     from epicrec.data.datasets import load_catalogue
+    from epicrec.server.operations.tls import fingerprint
     from epicrec.server.service import Service
-    from epicrec.server.store import catalogue, people
+    from epicrec.server.store import catalogue, users
     from epicrec.server.store.database import newest_version
-    from epicrec.server.tls import fingerprint
 
     certificate, key = _certificate(settings)
     found: dict[str, Any] = {}
@@ -220,7 +253,7 @@ def _check(settings: Settings) -> dict[str, Any]:
         found["tables"] = database.version()
         if found["tables"] == newest_version():
             with database.reading() as connection:
-                found |= people.counts(connection) | {"items": catalogue.count(connection)}
+                found |= users.counts(connection) | {"items": catalogue.count(connection)}
         else:
             found["a start changes them to"] = newest_version()
     finally:
@@ -230,7 +263,7 @@ def _check(settings: Settings) -> dict[str, Any]:
 
 
 def _purge(settings: Settings, days: int) -> int:
-    from epicrec.server.store import people
+    from epicrec.server.store import users
     from epicrec.server.store.database import Database
     from epicrec.server.training.folders import scrub
 
@@ -240,7 +273,7 @@ def _purge(settings: Settings, days: int) -> int:
     try:
         database.migrate()
         with database.writing() as connection:
-            gone = people.purge(connection, days)
+            gone = users.purge(connection, days)
         scrub(settings.folder / "models", gone)
         database.compact()
     finally:
@@ -257,7 +290,7 @@ def _certificate(settings: Settings) -> tuple[str | None, str | None]:
             if not os.access(file, os.R_OK):
                 raise InputError(f"cannot read {file}; name a PEM file this user may read")
         return settings.certificate, settings.private_key
-    from epicrec.server.tls import development_certificate
+    from epicrec.server.operations.tls import development_certificate
 
     names = [settings.host, "localhost", "127.0.0.1", "::1", *settings.names.split(",")]
     wanted = [name.strip() for name in names if name.strip() and name not in ("0.0.0.0", "::")]

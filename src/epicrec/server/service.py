@@ -1,4 +1,4 @@
-"""Service: everything a running server holds, started and stopped together."""
+"""Service: the state of a running server, its background jobs, its start and stop."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from threadpoolctl import threadpool_limits
 from epicrec.data.datasets import load_catalogue
 from epicrec.errors import InputError
 from epicrec.files import locked
-from epicrec.server.api.limits import Limit
-from epicrec.server.collective import Part
-from epicrec.server.known import Callers, admin_key
-from epicrec.server.logs import dropped, event
-from epicrec.server.metrics import Gauge, Metrics
-from epicrec.server.ranking import Ranking
-from epicrec.server.rights import close_folder
+from epicrec.server.api.rate_limits import RateLimit
+from epicrec.server.authentication import Callers, admin_key
+from epicrec.server.operations.file_permissions import close_folder
+from epicrec.server.operations.logs import dropped, event
+from epicrec.server.operations.metrics import Gauge, Metrics
+from epicrec.server.serving.ranking import Ranking
+from epicrec.server.serving.trained_lists import TrainedLists
 from epicrec.server.settings import Settings
-from epicrec.server.store import catalogue, people, releases
+from epicrec.server.shared_model import SharedModelServer
+from epicrec.server.store import catalogue, feedback, users
 from epicrec.server.store.database import CATALOGUE, CHANGES, DELETIONS, Database, revisions
-from epicrec.server.training import ledger
+from epicrec.server.training import operator_ledger
 from epicrec.server.training.folders import seal
 from epicrec.server.training.job import Job, Status
-from epicrec.server.training.lists import Lists
 from epicrec.server.training.publish import keep_promises, published, published_file
 
-_TICK = 60.0
+_TICK = 60.0  # seconds, as are the others
 _DAY = 86_400
 _COUNT_EVERY = 3_600
-_LOOK_EVERY = 1.0
+_FOLLOW_EVERY = 1.0
 
 
 class Service:
-    """The state of a running server. All of it belongs to the event loop, except the database."""
+    """The parts of a running server. All belong to the event loop, except the database."""
 
     def __init__(self, settings: Settings) -> None:
         close_folder(settings.folder)
@@ -45,32 +45,32 @@ class Service:
         models.mkdir(exist_ok=True, mode=0o700)
         self.settings = settings
         self.database = Database(settings.database_url)
-        self.admin_digest = people.digest(admin_key(settings))
+        self.admin_digest = users.digest(admin_key(settings))
         self.callers = Callers(self.database, self._background)
-        self.model_alone = ledger.model_alone(settings)
+        self.model_alone = operator_ledger.model_alone(settings)
         """Whether everything served is computed from the published model; fixed at the start."""
         self.ranking = Ranking(self.database, settings, model_alone=self.model_alone)
         self.metrics = Metrics(self._gauges)
-        self.requests = Limit(settings.requests_per_minute, 60)
-        self.registrations = Limit(settings.registrations_per_hour, 3600)
-        self.failures = Limit(settings.failures_per_minute, 60)
-        self.collective = Part(settings, self.database) if settings.role else None
+        self.requests = RateLimit(settings.requests_per_minute, 60)
+        self.registrations = RateLimit(settings.registrations_per_hour, 3600)
+        self.failures = RateLimit(settings.failures_per_minute, 60)
+        self.shared_model = SharedModelServer(settings, self.database) if settings.role else None
         self.training = Job("train", settings, self._trained)
         self.publishing = Job("publish", settings, self._published)
-        self.model_problem = ""  # why the published model is not handed out
+        self.model_problem = ""  # why the published model is not served
         self._counted: dict[str, int] = {}  # rows of the tables when they were last counted
         self._blas: threadpool_limits | None = None
-        self._deleted = False  # since the database was last brought to the disk as a whole
-        self._seen: dict[int, int] = {}  # the revisions that this process knows of
-        self._opened: int | None = None
-        self._left = False  # somebody, perhaps on another host, since the lists were opened
+        self._deleted = False  # anybody, since the last checkpoint of the database
+        self._seen: dict[int, int] = {}  # the revisions that this process has caught up with
+        self._opened: int | None = None  # the training, or the model, that is served
+        self._left = False  # anybody, perhaps on another host, since the lists were opened
         self._held, self._keeps = ExitStack(), False
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # ---- life -----------------------------------------------------------------------------
 
     async def start(self) -> None:
-        self._blas = threadpool_limits(1, "blas")  # answers share the processors with each other
+        self._blas = threadpool_limits(1, "blas")  # requests share the processors
         await run_in_threadpool(self.prepare)
         self.database.start()
         self._seen = await self.database.read(revisions)
@@ -83,7 +83,7 @@ class Service:
         self._background(self._follow())
 
     async def _begin(self) -> None:
-        """What a start sets going; of several workers one does it."""
+        """Start the jobs that are due; of several workers one does it."""
         if self.settings.train_from and published(self.settings) is None:
             self.publishing.start()
         interrupted = self.training.status()["state"] == "interrupted"
@@ -95,7 +95,7 @@ class Service:
             self.training.start()
 
     def prepare(self) -> None:
-        """Tables up to date, catalogue filled, nothing left that breaks a promise."""
+        """Migrate the tables, fill the catalogue, remove what would break a guarantee."""
         self.database.migrate()
         keep_promises(self.settings)
         if self.settings.listed:
@@ -105,7 +105,7 @@ class Service:
                 catalogue.keep(connection, items)
 
     async def stop(self) -> None:
-        """End the jobs, write what waits, close."""
+        """End the jobs, write the waiting changes, close."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -135,7 +135,7 @@ class Service:
                     self._deleted = False
                     await run_in_threadpool(seal, self.settings.folder / "models")
                     await run_in_threadpool(self.database.checkpoint)
-                if self._left:  # whoever left on another host is overwritten here as well
+                if self._left:  # users who left on another host are overwritten here, too
                     self._left = False
                     await self.ranking.open()
                 if not self._is_keeper():
@@ -152,7 +152,7 @@ class Service:
                 event("housekeeping failed", error=type(error).__name__)
 
     def _is_keeper(self) -> bool:
-        """Whether it is this process that trains and purges, of all that share the data folder."""
+        """Whether this process is the one that trains and purges, of all that share the folder."""
         if not self._keeps:
             try:
                 lock = self.settings.folder / "housekeeping.lock"
@@ -163,9 +163,9 @@ class Service:
         return True
 
     async def _follow(self) -> None:
-        """See within a second what other processes have changed: workers, hosts, a purge."""
+        """Notice within a second what other processes have changed: workers, hosts, a purge."""
         while True:
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_FOLLOW_EVERY)
             try:
                 await self._catch_up()
             except Exception as error:
@@ -173,16 +173,16 @@ class Service:
 
     async def _catch_up(self) -> None:
         before, now = self._seen, await self.database.read(revisions)
-        if now.get(DELETIONS) != before.get(DELETIONS):
+        if now[DELETIONS] != before[DELETIONS]:
             self.callers.look_again()
             self.ranking.look_again()
             self._left = not self.database.is_sqlite
-        if now.get(CATALOGUE) != before.get(CATALOGUE):
+        if now[CATALOGUE] != before[CATALOGUE]:
             visible = await self.database.read(catalogue.visible)
             self.ranking.show_only({key for key, _, _ in visible})
         if now[CHANGES] != before[CHANGES] and not self.database.is_sqlite:
-            self.changed(await self.database.read(people.changed_since, before[CHANGES]))
-        own = self.training.running or self.publishing.running  # opens it when it is done
+            self.changed(await self.database.read(users.changed_since, before[CHANGES]))
+        own = self.training.running or self.publishing.running  # it is opened when the job ends
         if not own and self._opened != (newest := self.ranking.newest()):
             self._opened = newest
             await self.ranking.open()
@@ -197,11 +197,11 @@ class Service:
             event("published model unreadable", error=str(error))
 
     async def _count(self) -> None:
-        """Count the rows now and then, so that nobody who looks at the metrics waits for it."""
+        """Count the rows in the background, so that reading the metrics is quick."""
 
         def counts(connection: Any) -> dict[str, int]:
-            found = people.counts(connection) | {"items": catalogue.count(connection)}
-            return found | {"feedback": releases.total(connection)}
+            found = users.counts(connection) | {"items": catalogue.count(connection)}
+            return found | {"feedback": feedback.total(connection)}
 
         try:
             self._counted = await self.database.read(counts)
@@ -209,7 +209,7 @@ class Service:
             event("counting failed", error=type(error).__name__)
 
     def _gauges(self) -> list[Gauge]:
-        """What is so now; nothing here looks into a table."""
+        """The current values; none of them needs a query."""
         last = self.training.status().get("last") or {}
         found: list[Gauge] = [
             ("changes_waiting", "Changes that wait to be written", self.database.waiting),
@@ -234,7 +234,7 @@ class Service:
         self.ranking.changed(user_keys)
 
     async def forget(self, user_keys: Iterable[int]) -> None:
-        """Drop every memory of users who were deleted from the database."""
+        """Forget users who were deleted from the database, in memory and on disk."""
         gone = set(user_keys)
         self.metrics.forgotten.inc(len(gone))
         self._deleted = self._deleted or bool(gone)
@@ -242,18 +242,18 @@ class Service:
         await self.ranking.forget(gone)
 
     async def purge(self, days: int) -> int:
-        """Forget everyone not seen for so many days; how many they were."""
-        gone = await self.database.write(people.purge, days)
+        """Delete everyone not seen for this many days. Returns how many they were."""
+        gone = await self.database.write(users.purge, days)
         await self.forget(gone)
         await run_in_threadpool(self.database.compact)
         return len(gone)
 
     def training_status(self) -> Status:
-        """How far the training is, its last result, and which training is being served."""
+        """Progress and last result of the training, and which training is served."""
         if self.model_alone:
-            return {"state": "off", "why": ledger.NO_LISTS, "serving": None}
+            return {"state": "off", "why": operator_ledger.NO_LISTS, "serving": None}
         lists = self.ranking.lists
-        serving = lists.meta["training"] if isinstance(lists, Lists) else None
+        serving = lists.meta["training"] if isinstance(lists, TrainedLists) else None
         return self.training.status() | {"serving": serving}
 
     def _trained(self, status: Status) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from epicrec.errors import InputError
-from epicrec.server.meaning import Meaning
+from epicrec.server.feedback_rules import FeedbackRules
 
 PREFIX = "EPICREC_SERVER_"
 NOTHING = "none"
@@ -19,8 +19,7 @@ NOTHING = "none"
 STORE = "store"
 """The `train_from` that means the ratings users gave to this server."""
 
-
-_FROM_ONE_ON = (
+_AT_LEAST_ONE = (
     "factors", "iterations", "list_length", "body_limit", "requests_per_minute", "connections",
     "connections_per_address", "workers", "read_timeout", "rows_per_user", "bytes_per_user",
 )  # fmt: skip
@@ -84,7 +83,7 @@ class Settings:
     limit_epsilon: float = 4.0  # what all published models together may cost
     limit_delta: float = 1e-5
 
-    # the common model that nobody sees a part of (docs/collective.md)
+    # the shared model, of which nobody sees a part (docs/collective.md)
     role: str = ""  # "leader" or "helper"; empty: neither
     other_url: str = ""  # the leader's: where the helper is
     other_certificate: str = ""  # a certificate (PEM) to trust for it instead of the system's
@@ -110,21 +109,21 @@ class Settings:
             )
         if bool(self.certificate) != bool(self.private_key):
             raise InputError("certificate and private_key come together; give both files or none")
-        for name in _FROM_ONE_ON:
+        for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.publish_feedback not in ("implicit", "explicit"):
             raise InputError(
                 f"publish_feedback is 'implicit' or 'explicit', not {self.publish_feedback!r}"
             )
-        _ = self.meaning
+        _ = self.feedback_rules
         if self.admin_key and len(self.admin_key) < 16:
             raise InputError("admin_key is too short to be safe; give 16 characters or more")
 
     @property
-    def meaning(self) -> Meaning:
-        """What feedback says of an item."""
-        return Meaning.parse(self.positive_feedback, self.negative_feedback)
+    def feedback_rules(self) -> FeedbackRules:
+        """Which feedback is positive, and which negative."""
+        return FeedbackRules.parse(self.positive_feedback, self.negative_feedback)
 
     @property
     def listed(self) -> str:
@@ -184,7 +183,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _read(name: str, value: Any, kind: str) -> Any:
-    """A value as the kind its setting has; environment variables arrive as text."""
+    """A value in the type of its setting; environment variables arrive as text."""
     try:
         if kind == "bool":
             return value if isinstance(value, bool) else _BOOLEANS[str(value).lower()]
@@ -193,7 +192,7 @@ def _read(name: str, value: Any, kind: str) -> Any:
         if isinstance(value, bool):
             raise ValueError
         if kind == "int" and isinstance(value, float):
-            raise ValueError  # int() would cut it short
+            raise ValueError  # int() would truncate it
         return int(value) if kind == "int" else float(value)
     except (ValueError, TypeError, KeyError):
         readable = {"bool": "true or false", "int": "a whole number", "float": "a number"}[kind]

@@ -1,7 +1,7 @@
-"""What Spark sees: recommenders as Spark ML knows them, and releases of whole populations."""
+"""For Spark users: recommenders in the form of Spark ML, and releases of whole populations."""
 
 from epicrec.engine.spark import SparkRatings
+from epicrec.spark.population import release_population
 from epicrec.spark.recommender import PrivateRecommender, PrivateRecommenderModel
-from epicrec.spark.releases import release_population
 
 __all__ = ["PrivateRecommender", "PrivateRecommenderModel", "SparkRatings", "release_population"]

@@ -1,9 +1,7 @@
-"""Evaluation in a cluster: the split of one machine, the same sums, and a model that comes to the
-histories.
+"""Evaluation in a cluster, with the same split and the same model as on one machine.
 
-Which ratings are held out is decided on the driver, by the numbers of ratings that people have, as
-`epicrec.data.splits` decides it, so that one machine and a cluster measure the same model. Only
-sums over people come back.
+The driver decides which ratings are held out, from the number of ratings of each user, as
+`epicrec.data.splits` does. The model is sent to the histories, and only sums over users come back.
 """
 
 from __future__ import annotations
@@ -21,9 +19,9 @@ import pyarrow.compute as pc
 
 from epicrec.data import Ratings, find
 from epicrec.data.splits import held_at_random, held_per_user
-from epicrec.engine.people import marked, marks, ratings_of
-from epicrec.engine.session import RemoteDataset
+from epicrec.engine.packed_users import marked, marks, ratings_of
 from epicrec.engine.spark import SparkRatings, told
+from epicrec.engine.spark_data import RemoteDataset
 from epicrec.errors import InputError
 from epicrec.evaluate.metrics import list_metrics
 from epicrec.evaluate.protocols import Evaluation, check_predicts, model_for
@@ -51,7 +49,7 @@ def evaluate_in_cluster(
     **chosen: Any,
 ) -> Evaluation:
     """Fit a method that learns from sums on one part of ratings in a cluster, and measure it on the
-    other: what `epicrec.evaluate` does with them on one machine, by the same split and model."""
+    other: what `epicrec.evaluate` does on one machine, by the same split and model."""
     if protocol not in ("rating", "topn"):
         raise InputError(
             f"the protocol {protocol!r} runs on one machine; in a cluster there are rating and "
@@ -69,7 +67,7 @@ def evaluate_in_cluster(
         start = time.perf_counter()
         model.fit(train, dataset.catalogue)
         fitted = time.perf_counter()
-        with told(train.people.sparkSession):
+        with told(train.users.sparkSession):
             if protocol == "rating":
                 metrics = _errors_of(model, train, test)
             else:
@@ -77,7 +75,7 @@ def evaluate_in_cluster(
                 metrics = _lists_of(model, judged, n)
         seconds = {"fit": fitted - start, "predict": time.perf_counter() - fitted}
     finally:
-        train.people.unpersist()
+        train.users.unpersist()
         test.unpersist()
     own = {name: value for name, value in model.parameters().items() if name != "catalogue"}
     return Evaluation(
@@ -89,7 +87,7 @@ def evaluate_in_cluster(
 def _split(
     dataset: RemoteDataset, protocol: str, fraction: float, seed: int
 ) -> tuple[SparkRatings, DataFrame]:
-    """What to learn from, and people with what is held out: by the data set's probe, or as one
+    """What to learn from, and users with what is held out: by the data set's probe, or as one
     machine would draw it."""
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
@@ -99,30 +97,30 @@ def _split(
         if "probe" in frame.columns:
             public: Any = {"items": ratings.item_ids, "scale": ratings.scale}
             parts = [SparkRatings.of(frame.where(kept), **public) for kept in ("!probe", "probe")]
-            return parts[0], parts[1].people
-        known = ratings.people.select("user", (F.length("items") / 4).cast("long").alias("count"))
+            return parts[0], parts[1].users
+        known = ratings.users.select("user", (F.length("items") / 4).cast("long").alias("count"))
         table = known.toArrow().sort_by("user").combine_chunks()
         counts = table["count"].to_numpy()
         draw = held_at_random if protocol == "rating" else held_per_user
         held = marks(table["user"].combine_chunks(), counts, draw(counts, fraction, seed=seed))
-        both = ratings.people.join(frame.sparkSession.createDataFrame(held), "user")
-        kinds = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in ratings.people.schema)
+        both = ratings.users.join(frame.sparkSession.createDataFrame(held), "user")
+        kinds = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in ratings.users.schema)
         train, test = (
             both.mapInArrow(partial(marked, held=out), kinds).persist(StorageLevel.DISK_ONLY)
             for out in (False, True)
         )
-    return replace(ratings, people=train), test
+    return replace(ratings, users=train), test
 
 
 def _asked(train: SparkRatings, test: DataFrame, how: str) -> DataFrame:
-    """People with what they are asked about, and their histories where they have one."""
+    """Users with the ratings to predict, and with their histories where they have one."""
     names = [name for name in test.columns if name != "user"]
     asked = test.withColumnsRenamed({name: f"asked_{name}" for name in names})
-    return asked.join(train.people, "user", how)
+    return asked.join(train.users, "user", how)
 
 
 def _both(batch: pa.RecordBatch, item_ids: Any, scale: Any) -> tuple[Ratings, Ratings]:
-    """What people are asked about, and their histories; people are called by position."""
+    """The ratings to predict, and the histories; user ids are positions."""
     rows = {name: batch[name].fill_null(b"") for name in batch.schema.names[1:]}
     asked = {name.removeprefix("asked_"): rows[name] for name in rows if "asked" in name}
     own = {name: rows[name] for name in rows if "asked" not in name}
@@ -158,7 +156,7 @@ def _errors(batches: Batches, model: Recommender) -> Iterator[pa.RecordBatch]:
 def _judged(
     train: SparkRatings, test: DataFrame, relevant_from: float | None, most: int | None, seed: int
 ) -> DataFrame:
-    """The people whose lists are judged: those with a history and something relevant held out."""
+    """The users whose lists are judged: those with a history and something relevant held out."""
     spark = test.sparkSession
     work = partial(_relevant, item_ids=train.item_ids, scale=train.scale, least=relevant_from)
     asked = _asked(train, test, "inner")
@@ -194,7 +192,7 @@ def _relevant(
 
 
 def _lists_of(model: Recommender, judged: DataFrame, n: int) -> dict[str, float]:
-    """`list_metrics` over all judged people."""
+    """`list_metrics` over all judged users."""
     columns = ", ".join(f"{name} double" for name in _MEANS)
     rows = judged.mapInArrow(
         partial(_judge, model=model, n=n), f"users long, {columns}, listed binary"

@@ -1,7 +1,7 @@
-"""Private recommenders as Spark ML knows recommenders: an Estimator and the Model that it fits.
+"""Private recommenders in the form of Spark ML: an Estimator and the Model that it fits.
 
-The names are those of `pyspark.ml.recommendation.ALS`. What differs has one reason: the model is a
-release about items, and knows no users. Whom it is asked about, it needs the history of: those it
+The names are those of `pyspark.ml.recommendation.ALS`. The differences have one reason: the model
+is a release about items and knows no users. To score for users it needs their histories: those it
 was fitted on, until it is saved, or those given to `setHistories`.
 """
 
@@ -16,8 +16,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from epicrec.engine.people import ratings_of
-from epicrec.engine.spark import SparkRatings, by_person, tasks_at_once, told
+from epicrec.engine.packed_users import ratings_of
+from epicrec.engine.spark import SparkRatings, by_user, tasks_at_once, told
 from epicrec.errors import InputError, NotFittedError
 from epicrec.extras import needs
 from epicrec.models import Recommender, load, make_model
@@ -74,7 +74,7 @@ class _Columns(HasPredictionCol):
 
 
 class PrivateRecommender(Estimator, _Columns, DefaultParamsWritable, DefaultParamsReadable):
-    """A recommender that is learned with a proved guarantee, as an Estimator.
+    """An Estimator that learns a recommender with a proved guarantee.
 
     `items`, all ids there are, and `scale`, such as "1:5:1", are public and therefore given. The
     settings are those of `covariance-svd`: `epsilon`, `delta`, `unit` ("rating" or "user"),
@@ -119,7 +119,7 @@ class PrivateRecommender(Estimator, _Columns, DefaultParamsWritable, DefaultPara
         try:
             recommender.fit(ratings)
         finally:
-            ratings.people.unpersist()
+            ratings.users.unpersist()
         model = PrivateRecommenderModel(recommender).setHistories(dataset)
         self._copyValues(model)
         return model
@@ -135,34 +135,34 @@ class PrivateRecommenderModel(Model, _Columns, MLWritable, MLReadable[Any]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the model promises to the people it was learned from."""
+        """The guarantee to the users the model was learned from."""
         return self._learned.guarantee
 
     def setHistories(self, frame: DataFrame) -> Self:
-        """Whose histories the model is asked with: a DataFrame like the one for `fit`."""
+        """The histories to score with: a DataFrame like the one for `fit`."""
         self.histories = frame
         return self
 
     def recommendForAllUsers(self, numItems: int) -> DataFrame:
         """`userCol, recommendations` for each user with a history: an array of (item, rating)."""
-        return self._lists(self._people(), numItems)
+        return self._lists(self._users(), numItems)
 
     def recommendForUserSubset(self, dataset: DataFrame, numItems: int) -> DataFrame:
         """The same for the users in `dataset`, each once; one without a history is left out."""
         user = dataset[self.getOrDefault("userCol")].alias("user")
-        return self._lists(self._people().join(dataset.select(user), "user", "left_semi"), numItems)
+        return self._lists(self._users().join(dataset.select(user), "user", "left_semi"), numItems)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        """`dataset` with the predictions of its users and items; a user without a history is
-        predicted as anybody."""
+        """`dataset` with the predictions of its users and items; a user without a history gets the
+        prediction of an empty one."""
         names = [self.getOrDefault("userCol"), self.getOrDefault("itemCol")]
-        people = self._people()
-        kinds = [people.schema["user"].dataType, self._item_kind]
+        users = self._users()
+        kinds = [users.schema["user"].dataType, self._item_kind]
         ids = [F.col(n).cast(kind) for n, kind in zip(names, kinds, strict=True)]
         pairs = dataset.select(ids[0].alias("user"), ids[1].alias("item")).dropna().distinct()
         asked = pairs.groupBy("user").agg(F.collect_list("item").alias("asked"))
         schema = f"_user {kinds[0].simpleString()}, _item {kinds[1]}, _score float"
-        scored = asked.join(people, "user", "left").mapInArrow(
+        scored = asked.join(users, "user", "left").mapInArrow(
             partial(_predicted, model=self._learned), schema
         )
         found = dataset.join(
@@ -193,7 +193,7 @@ class PrivateRecommenderModel(Model, _Columns, MLWritable, MLReadable[Any]):
     def _item_kind(self) -> str:
         return "string" if self._learned.item_ids_.dtype.kind in "US" else "bigint"
 
-    def _people(self) -> DataFrame:
+    def _users(self) -> DataFrame:
         if self.histories is None:
             raise InputError(
                 "a loaded model knows no users, only what was released of items; give their "
@@ -204,17 +204,17 @@ class PrivateRecommenderModel(Model, _Columns, MLWritable, MLReadable[Any]):
         with told(spark):
             at_once = tasks_at_once(spark)
             items = self._learned.item_ids_
-            return by_person(self.histories, items, scale, self._names, at_once)
+            return by_user(self.histories, items, scale, self._names, at_once)
 
-    def _lists(self, people: DataFrame, n: int) -> DataFrame:
+    def _lists(self, users: DataFrame, n: int) -> DataFrame:
         item, user = self.getOrDefault("itemCol"), self.getOrDefault("userCol")
-        kind = people.schema["user"].dataType.simpleString()
+        kind = users.schema["user"].dataType.simpleString()
         row = f"array<struct<`{item}`: {self._item_kind}, rating: float>>"
         work = partial(
             _recommended, model=self._learned, n=n, item=item,
             exclude_seen=self.getOrDefault("excludeSeen"),
         )  # fmt: skip
-        return people.mapInArrow(work, f"`user` {kind}, recommendations {row}").withColumnRenamed(
+        return users.mapInArrow(work, f"`user` {kind}, recommendations {row}").withColumnRenamed(
             "user", user
         )
 
@@ -222,7 +222,7 @@ class PrivateRecommenderModel(Model, _Columns, MLWritable, MLReadable[Any]):
 def _recommended(
     batches: Iterable[pa.RecordBatch], model: Recommender, n: int, item: str, exclude_seen: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Lists of people, a batch of them at a time; the model scores as many as fit at once."""
+    """Lists of users, a batch at a time; the model scores as many as fit at once."""
     scale = model.scale_ if model.feedback == "explicit" else None
     for batch in batches:
         if batch.num_rows == 0:
@@ -249,8 +249,8 @@ def _predicted(batches: Iterable[pa.RecordBatch], model: Recommender) -> Iterato
         items = asked.flatten()
         if len(items) == 0:
             continue
-        people = pa.table({name: batch[name].fill_null(b"") for name in batch.schema.names[2:]})
-        histories = ratings_of(people, model.item_ids_, scale)
+        packed = pa.table({name: batch[name].fill_null(b"") for name in batch.schema.names[2:]})
+        histories = ratings_of(packed, model.item_ids_, scale)
         rows = np.repeat(np.arange(len(asked)), asked.value_lengths().to_numpy())
         pairs = pa.table({"user_id": rows, "item_id": items})
         scores = model.predict(pairs, histories=histories)["score"].cast(pa.float32())

@@ -1,4 +1,4 @@
-"""The contracts as test classes, for recommenders, perturbers and guarantees of any package."""
+"""Contract tests to subclass: for recommenders, perturbers and guarantees of any package."""
 
 import pytest
 

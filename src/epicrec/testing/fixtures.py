@@ -1,11 +1,12 @@
-"""What the contract classes need: small public data; `from epicrec.testing.fixtures import *`."""
+"""Small public data for the contract tests; `from epicrec.testing.fixtures import *`."""
 
 from __future__ import annotations
 
 import pytest
 
 from epicrec.data import Catalogue, Ratings, Scale
-from epicrec.data.simulate import embedded_items, simulate_table
+from epicrec.data.embedded import embedded_items
+from epicrec.data.simulate import simulate_table
 
 __all__ = ["films", "viewers"]
 

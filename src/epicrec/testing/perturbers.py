@@ -1,4 +1,4 @@
-"""The contract of every perturber, as tests: what comes out has the form of what went in.
+"""The contract of every perturber, as tests.
 
 class TestSEpicRec(PerturberContract):
     def make(self, catalogue, **settings):
@@ -24,10 +24,10 @@ from epicrec.privacy import Guarantee, Ledger
 
 
 class PerturberContract:
-    """Say how to make the perturber over a catalogue; `settings` are `seed` or nothing.
+    """Subclass it and define `make`, which returns the perturber; `settings` are `seed` or nothing.
 
-    Where a history is more than item ids, give a `history` fixture: a pyarrow table. `levels` are
-    those that everything is tried at.
+    Where a history is more than item ids, give a `history` fixture: a pyarrow table. All tests run
+    at `levels`.
     """
 
     levels: ClassVar[Levels] = PERTURBED
@@ -63,7 +63,7 @@ class PerturberContract:
         assert not release.guarantee.reproducible
 
     def test_the_list_of_methods_tells_the_same(self, films: Catalogue, release: Release) -> None:
-        """Unless a setting asked for the paper's own version, or nothing is hidden."""
+        """Except for a paper's own version, and where nothing is hidden."""
         perturber = self.make(films)
         if release.guarantee.status != "none" and not getattr(perturber, "as_published", False):
             assert release.guarantee.status == perturber.status

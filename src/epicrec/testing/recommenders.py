@@ -1,4 +1,4 @@
-"""The contract of every recommender, as tests. Subclass it and say how to make the model."""
+"""The contract of every recommender, as tests."""
 
 import inspect
 import json
@@ -16,7 +16,7 @@ from epicrec.privacy import Guarantee
 
 
 class RecommenderContract:
-    """Set `model_type` and, where the defaults will not do, `settings`."""
+    """Subclass it and set `model_type` and, where the defaults will not do, `settings`."""
 
     model_type: ClassVar[type[Recommender]]
     settings: ClassVar[dict[str, Any]] = {}
@@ -40,7 +40,8 @@ class RecommenderContract:
         assert not [name for name in vars(model) if name.endswith("_")]
 
     def test_is_found_by_name(self) -> None:
-        assert model_class(self.make().method) is self.model_type
+        as_published = self.model_type.as_published
+        assert model_class(self.make().method, as_published=as_published) is self.model_type
 
     def test_unfitted_says_so(self) -> None:
         with pytest.raises(NotFittedError, match="fit"):
@@ -218,7 +219,7 @@ class RecommenderContract:
             assert self.make().promises
 
     def test_the_list_of_methods_tells_the_same(self, fitted: Recommender) -> None:
-        """Unless a setting asked for the paper's own version, or for no privacy."""
+        """Except for a paper's own version, and without privacy."""
         guarantee = fitted.guarantee
         if guarantee.status != "none" and not getattr(fitted, "as_published", False):
             assert guarantee.status == self.model_type.status

@@ -1,5 +1,6 @@
 """Groups from public features: one size, near, in little memory; and how λ is chosen."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,23 @@ def test_members_are_within_reach_or_the_nearest(films: Catalogue, lam: float, f
         worst = alike[item, members].min()
         nearest = np.sort(alike[item])[-floor]
         assert worst >= (1 / (1 + lam) - 1e-6 if within >= floor else nearest)
+
+
+def test_what_is_unknown_of_two_items_makes_them_no_more_alike() -> None:
+    """Items without a year, or without popularity, have nothing in common by that."""
+    films = Catalogue.from_columns(
+        [1, 2, 3, 4], ["a (1990)", "b (1990)", "c", "d"], ["A", "B", "C", "D"]
+    )
+    by_year = PublicSimilarity(films).rows(np.arange(4))
+    wanted = np.eye(4)
+    wanted[0, 1] = wanted[1, 0] = 0.3  # the same year, and no category in common
+    np.testing.assert_allclose(by_year, wanted, atol=1e-4)
+    assert public_groups(films, 3.0, 2).members(0).tolist() == [0, 1], "the nearest, by year"
+    unheard = replace(films, years=np.zeros(4, np.int32), popularity=np.array([5.0, 5.0, -1, -1]))
+    by_popularity = PublicSimilarity(unheard).rows(np.arange(4))
+    assert by_popularity[0, 1] > 0
+    np.testing.assert_array_equal(by_popularity[2:, :2], 0)
+    assert by_popularity[2, 3] == by_popularity[3, 2] == 0
 
 
 def test_memory_is_that_of_the_groups() -> None:

@@ -8,13 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from epicrec.data import Catalogue, Ratings
+from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.perturb import Release
+from epicrec.perturb.d2p.channel import Channel
 from epicrec.perturb.d2p.groups import Groups, hiding_lambda, public_groups
-from epicrec.perturb.d2p.law import channel_guarantee
 from epicrec.perturb.d2p.mechanism import D2P, collected
-from epicrec.perturb.d2p.substitution import Channel, published_epsilon
 from epicrec.testing.guarantees import GuaranteeContract
 from epicrec.testing.perturbers import PerturberContract
 
@@ -74,36 +73,17 @@ def test_a_category_is_hidden(films: Catalogue, category: str) -> None:
         D2P(films, hide="Cookery").release(films.item_ids[:3])
 
 
-def test_as_published_is_claimed_at_what_12_gives(films: Catalogue, viewers: Ratings) -> None:
-    perturber = D2P(films, as_published=True, ratings=viewers)
-    assert perturber.guarantee.status == "claimed"
-    least = int(perturber.channel.groups.sizes.min())
-    assert perturber.guarantee.epsilon == published_epsilon(len(films), 0.7, 0.03, least)
-    with pytest.raises(InputError, match="ratings"):
-        D2P(films, as_published=True).release(films.item_ids[:3])
-
-
-def test_the_promise_is_the_exact_cost_beside_what_earlier_draws_cost() -> None:
-    """The least group lies within all others, and hides better than (12) knows."""
-    groups = Groups.of([[0, 1, 2], [0, 1, 2], [1, 2]])
-    one, other = (Channel(groups, 0.5, star) for star in (0.1, 0.2))
-    assert one.epsilon < other.epsilon < other.published_epsilon
-    assert channel_guarantee(one, other).epsilon == other.epsilon
-    assert channel_guarantee(one, other, past=2.0).epsilon == 2 + other.epsilon
-    assert channel_guarantee(one, as_published=True).epsilon == one.published_epsilon
-
-
 def test_bad_settings_say_what_is_wrong(films: Catalogue) -> None:
     for options in (
         {"p": 1.5}, {"p": 0.5, "p_star": -0.1}, {"p": 0.5, "floor": 0}, {"epsilon": 0.0},
-        {"p": 0.5, "lam": -1.0}, {"p": 0.5, "p_star": 0.5, "epsilon": 1.0}, {"neighbours": 3},
+        {"p": 0.5, "lam": -1.0}, {"p": 0.5, "p_star": 0.5, "epsilon": 1.0},
         {"epsilon": 1.0, "p_star": 0.9},
     ):  # fmt: skip
         with pytest.raises(InputError):
             D2P(films, **options).release(films.item_ids[:3])
 
 
-def test_a_server_takes_only_what_it_knows_the_law_of(films: Catalogue) -> None:
+def test_a_server_takes_only_what_it_knows_the_channel_of(films: Catalogue) -> None:
     device, other = D2P(films, p=0.9), D2P(films, p=0.8)
     sent = {
         "ann": Release.from_json(device.release(films.item_ids[:20]).to_json()),

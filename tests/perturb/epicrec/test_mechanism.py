@@ -12,10 +12,10 @@ from threadpoolctl import threadpool_limits
 from epicrec.data import Catalogue, load_dataset
 from epicrec.errors import InputError
 from epicrec.perturb import D2P, LEVELS, MEpicRec, Prior, SEpicRec
+from epicrec.perturb.contract import Sent
 from epicrec.perturb.epicrec.calibrate import exact_cost
-from epicrec.perturb.epicrec.plan import Plan, plan_for
+from epicrec.perturb.epicrec.layout import Layout
 from epicrec.perturb.levels import public_levels, withheld
-from epicrec.perturb.received import Sent
 from epicrec.testing.guarantees import GuaranteeContract
 from epicrec.testing.perturbers import PerturberContract
 
@@ -28,23 +28,11 @@ class TestSEpicRec(PerturberContract):
         return SEpicRec(catalogue, epsilon=1.0, **settings)
 
 
-class TestSEpicRecAsPublished(PerturberContract):
-    def make(self, catalogue: Catalogue, **settings: Any) -> SEpicRec:
-        return SEpicRec(catalogue, epsilon=1.0, as_published=True, **settings)
-
-
 class TestMEpicRec(PerturberContract):
     levels = MIXED
 
     def make(self, catalogue: Catalogue, **settings: Any) -> MEpicRec:
         return MEpicRec(catalogue, epsilon=1.0, **settings)
-
-
-class TestMEpicRecAsPublished(PerturberContract):
-    levels = MIXED
-
-    def make(self, catalogue: Catalogue, **settings: Any) -> MEpicRec:
-        return MEpicRec(catalogue, epsilon=1.0, as_published=True, **settings)
 
 
 class TestReleaseGuarantee(GuaranteeContract):
@@ -88,8 +76,7 @@ def test_release_states_its_noise(films):
     assert release.guarantee.relation == "add or remove one"
 
 
-@pytest.mark.parametrize("calibration", ["category", "lpa"])
-def test_every_total_has_noise_of_its_own(films, monkeypatch, calibration):
+def test_every_total_has_noise_of_its_own(films, monkeypatch):
     """What is released is the true total and the one draw of the category's scale, in all."""
     drawn = []
 
@@ -99,7 +86,7 @@ def test_every_total_has_noise_of_its_own(films, monkeypatch, calibration):
 
     monkeypatch.setattr("epicrec.perturb.epicrec.mechanism.discrete_laplace", known)
     history = films.item_ids[::3]
-    release = SEpicRec(films, epsilon=0.5, calibration=calibration).release(history)
+    release = SEpicRec(films, epsilon=0.5).release(history)
     true = counts(films, history)
     noise = [release.aggregates[name] - true[name] for name in films.categories]
     assert noise == [1000 * (j + 1) for j in range(len(films.categories))]
@@ -134,7 +121,7 @@ def test_m_epicrec_levels(films):
 
 
 def test_no_release_tells_which_category_is_withheld(films):
-    """The whole law of what is sent is that of a category never watched: bit for bit."""
+    """The whole distribution of what is sent is that of a category never watched: bit for bit."""
     comedy = [i for i in films.item_ids if "Comedy" in films.categories_of(films.positions([i])[0])]
     history = [i for i in films.item_ids[::3].tolist() if i not in set(comedy)]
     for device in (MEpicRec(films, epsilon=1.0), D2P(films, epsilon=3.0)):
@@ -147,14 +134,6 @@ def test_no_release_tells_which_category_is_withheld(films):
         assert set(comedy) & {i for items in sent for i in items}, "made-up ones are sent"
 
 
-def test_as_published_too_no_release_means_none(films):
-    history = films.item_ids[::3].tolist()
-    release = MEpicRec(films, epsilon=1.0, as_published=True).release(history, MIXED)
-    at = films.positions(release.items)
-    assert len(at) > 50
-    assert not any("Comedy" in films.categories_of(int(k)) for k in at)
-
-
 def test_m_epicrec_with_one_level_is_s_epicrec(films):
     history = films.item_ids[::4]
     s, m = SEpicRec(films, epsilon=0.7, seed=5), MEpicRec(films, epsilon=0.7, seed=5)
@@ -165,7 +144,7 @@ def test_only_noisy_totals_and_public_data_decide(films, monkeypatch):
     """With the noisy totals held fixed, two quite different histories give the same release."""
     fixed = np.arange(len(films.categories)) * 3
 
-    monkeypatch.setattr("epicrec.perturb.epicrec.plan.Plan.totals", lambda *_: fixed)
+    monkeypatch.setattr("epicrec.perturb.epicrec.layout.Layout.totals", lambda *_: fixed)
     device = SEpicRec(films, epsilon=1.0, seed=1)
     one = device.release(films.item_ids[:5])
     other = device.release(films.item_ids[100:300])
@@ -173,25 +152,12 @@ def test_only_noisy_totals_and_public_data_decide(films, monkeypatch):
     assert one.items == other.items
 
 
-# ---- the leak of M-EpicRec as published ------------------------------------------------------
+# ---- where M-EpicRec as published leaks ------------------------------------------------------
 
 LEAKY = Catalogue.from_columns(
     [1, 2, 3, 4], ["a", "b", "c", "d"], ["Opera", "Opera|War", "War", "Drama|War"]
 )
 LEAKY_LEVELS = {"Opera": "all release", "War": "perturbed release", "Drama": "no release"}
-
-
-def test_as_published_tells_neighbouring_histories_apart_with_certainty():
-    """Item 2 is to be perturbed; the exact count of its 'all release' category gives it away."""
-    device = MEpicRec(LEAKY, epsilon=0.1, as_published=True)
-    with_item = [device.release([2, 3], LEAKY_LEVELS) for _ in range(200)]
-    without = [device.release([3], LEAKY_LEVELS) for _ in range(200)]
-    assert {r.aggregates["Opera"] for r in with_item} == {1}
-    assert {r.aggregates["Opera"] for r in without} == {0}
-    # and it shows in what is sent: never an item of the category unless it was watched
-    assert not any({1, 2} & set(r.items) for r in without)
-    assert sum(bool({1, 2} & set(r.items)) for r in with_item) > 100
-    assert with_item[0].guarantee.status == "claimed"
 
 
 def test_the_default_shows_nothing_of_it():
@@ -228,17 +194,16 @@ def test_no_item_moves_the_noised_totals_by_more_than_epsilon(genres, chosen, ep
     films = Catalogue.from_columns(range(n), [""] * n, ["|".join(sorted(g)) for g in genres])
     level_of = dict(zip("ABCDEF", chosen, strict=True))
     levels = {name: level_of[name] for name in films.categories}
-    plan = plan_for(films, public_levels(levels), as_published=False)
-    assert not len(plan.exact), "the sound version fixes no total"
-    if not len(plan.noisy):
+    layout = Layout.of(films, public_levels(levels))
+    if not len(layout.noisy):
         return
-    inverse = [1 / Fraction(z) for z in plan.scales(epsilon, "category").tolist()]
+    inverse = [1 / Fraction(z) for z in layout.scales(epsilon).tolist()]
     history = np.flatnonzero(np.random.default_rng(seed).random(n) < 0.5)
     kept = ~withheld(films, levels)
-    before = plan.totals(history[kept[history]])
+    before = layout.totals(history[kept[history]])
     for item in range(n):
         other = np.setxor1d(history, [item])
-        change = np.abs(plan.totals(other[kept[other]]) - before)
+        change = np.abs(layout.totals(other[kept[other]]) - before)
         loss = sum(int(d) * w for d, w in zip(change, inverse, strict=True))
         own = {level_of[name] for name in genres[item]}
         if "no release" in own or "perturbed release" not in own:
@@ -298,8 +263,6 @@ def test_text_ids_come_back_as_text():
 def test_bad_settings_are_refused(films):
     with pytest.raises(InputError, match="epsilon"):
         SEpicRec(films, epsilon=-1).release([])
-    with pytest.raises(InputError, match="calibration"):
-        SEpicRec(films, calibration="none").release([])
     with pytest.raises(InputError, match="prior"):
         SEpicRec(films, prior=Prior(np.ones(3))).release([])
     with pytest.raises(InputError, match="Catalogue"):
@@ -309,8 +272,8 @@ def test_bad_settings_are_refused(films):
 def programs_of(monkeypatch) -> tuple[list[int], list[int]]:
     """Lists that grow with each calibration and each sanitisation, by how many rows it has."""
     calibrated, sanitised = [], []
-    plans, mechanism = sys.modules[Plan.__module__], sys.modules[SEpicRec.__module__]
-    optimal_shares, fit_rows = plans.optimal_shares, mechanism.fit_rows
+    layouts, mechanism = sys.modules[Layout.__module__], sys.modules[SEpicRec.__module__]
+    optimal_shares, fit_rows = layouts.optimal_shares, mechanism.fit_rows
 
     def calibrating(rows):
         calibrated.append(len(rows))
@@ -320,7 +283,7 @@ def programs_of(monkeypatch) -> tuple[list[int], list[int]]:
         sanitised.append(matrix.shape[0])
         return fit_rows(matrix, *given)
 
-    monkeypatch.setattr(plans, "optimal_shares", calibrating)
+    monkeypatch.setattr(layouts, "optimal_shares", calibrating)
     monkeypatch.setattr(mechanism, "fit_rows", sanitising)
     return calibrated, sanitised
 
@@ -347,17 +310,9 @@ def test_a_large_catalogue(monkeypatch):
     assert max(calibrated + sanitised) <= 50 * 175
 
 
-@pytest.mark.parametrize("calibration", ["lpa", "gs"])
-def test_competitors_release_too(films, calibration):
-    for as_published in (False, True):
-        device = SEpicRec(films, epsilon=1.0, calibration=calibration, as_published=as_published)
-        assert device.release(films.item_ids[:40]).guarantee.epsilon == 1.0
-
-
-def test_plans_are_cached(films):
+def test_layouts_are_cached(films):
     levels = dict.fromkeys(films.categories, "perturbed release")
-    one, two = (plan_for(films, levels, as_published=False) for _ in range(2))
-    assert one is two
+    assert Layout.of(films, levels) is Layout.of(films, levels)
 
 
 # ---- the claim, tested -----------------------------------------------------------------------

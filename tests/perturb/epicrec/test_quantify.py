@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
 
-from epicrec.data import load_dataset
 from epicrec.errors import InputError
-from epicrec.perturb import MEpicRec, Prior, SEpicRec
-from epicrec.perturb.epicrec.plan import plan_for
-from epicrec.perturb.epicrec.quantify import quantify, quantify_plan
+from epicrec.perturb import MEpicRec, SEpicRec
+from epicrec.perturb.epicrec.quantify import quantify
 
 
 def test_stops_where_the_text_says():
@@ -33,16 +31,3 @@ def test_levels_have_their_own_budget(films):
     assert device.release([], some).guarantee.epsilon == device.budget(some)
     with pytest.raises(InputError, match="nothing is perturbed"):
         device.budget("no release")
-
-
-@pytest.mark.realdata
-def test_movielens_budget_is_the_papers(real_data):
-    data = load_dataset(real_data / "ml-1m")
-    films = data.catalogue
-    prior = Prior.from_histories(films, data.ratings)
-    device = SEpicRec(films, prior=prior, as_published=True)
-    assert all(0.15 <= device.budget(seed=seed) <= 0.30 for seed in range(3))
-    levels = dict.fromkeys(films.categories, "perturbed release")
-    plan = plan_for(films, levels, as_published=True)
-    literal = quantify_plan(plan, prior, uniform=True, rng=np.random.default_rng(0), literal=True)
-    assert literal == pytest.approx(0.04), "line 7 of Algorithm 2, taken literally, stops at once"

@@ -1,1 +1,1 @@
-"""Audits: a method run many times on two neighbouring inputs, and what its outputs give away."""
+"""Audits: a method runs many times on two neighbouring inputs, and its outputs bound its ε."""

@@ -1,4 +1,4 @@
-"""An audit of whatever promises something: neighbours by its own guarantee, and many runs."""
+"""The audit of any model or perturber with a guarantee that has no games of its own."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from epicrec.perturb.registry import make_perturber, perturber_class
 from epicrec.privacy import Guarantee
 
 Rows = list[tuple[int, float]]
-"""One person's history: positions of items and ratings, the lowest 0 and the highest 1."""
+"""One user's history: positions of items and ratings, the lowest 0 and the highest 1."""
 
 _ITEMS = 8
 _LEARNING = 600  # rounds to find the direction with
 
 
 def black_box_game(subject: Recommender | Perturber) -> Game:
-    """The game of whatever has a promise and no audit of its own.
+    """The game of a model or perturber that has no games of its own.
 
-    The neighbours are tiny and differ as the guarantee says, in what it hides. Seen is all that
-    comes out, projected on the direction that tells them apart best in some rounds played before.
-    This finds what is badly wrong; a mechanism's own audit finds more.
+    The neighbours are tiny and differ in one unit of its guarantee. The observer sees the whole
+    output, projected on the direction that told them apart best in some earlier rounds. This finds
+    what is badly wrong; a mechanism's own games find more.
     """
     draw = _released if isinstance(subject, Perturber) else _learned
     promise, _ = draw(subject, _neighbours(None)[0])
@@ -95,7 +95,7 @@ def _said(rows: Rows) -> str:
 
 
 def _direction(a: Floats, b: Floats) -> Floats:
-    """Fisher's: the difference of the means, less what noise the numbers share."""
+    """Fisher's direction: the difference of the means, without the noise that numbers share."""
     difference = a.mean(axis=0) - b.mean(axis=0)
     spread = (np.atleast_2d(np.cov(a.T)) + np.atleast_2d(np.cov(b.T))) / 2
     least = 1e-6 * (1 + np.abs(difference) + np.diag(spread))
@@ -103,7 +103,7 @@ def _direction(a: Floats, b: Floats) -> Floats:
 
 
 def _released(perturber: Any, rows: Rows) -> tuple[Guarantee, Floats]:
-    """What one person's device sends: each item's number, and the noisy totals."""
+    """What one user's device sends: each item's number, and the noisy totals."""
     listed = getattr(getattr(perturber, "catalogue", perturber), "item_ids", np.arange(_ITEMS))
     ids = listed[:_ITEMS].tolist()
     scale = getattr(perturber, "scale", Scale(1, 5, 1))
@@ -118,14 +118,14 @@ def _released(perturber: Any, rows: Rows) -> tuple[Guarantee, Floats]:
 
 
 def _low_bits(seen: Floats) -> Floats:
-    """Whether a number has digits finer than 2⁻⁵⁴, which no float near 1 has: floats with noise
-    give away what was added to (Mironov 2012)."""
+    """Whether a number has digits finer than 2⁻⁵⁴, which no float near 1 has: noise in floats
+    reveals what it was added to (Mironov 2012)."""
     scaled = seen * 2.0**54
     return np.asarray(scaled != np.floor(scaled), np.float64)
 
 
 def _learned(model: Any, rows: Rows) -> tuple[Guarantee, Floats]:
-    """What a model of four people, of whom one is the victim, says to a stranger and to a twin."""
+    """Predictions of a model of four users, one of them the victim, for a stranger and a twin."""
     scale = Scale(1, 5, 1)
     others = [(user, item, 1 + (user + item) % 5) for user in (1, 2, 3) for item in range(_ITEMS)]
     own = [(0, item, scale.low + round(part * 4)) for item, part in rows]

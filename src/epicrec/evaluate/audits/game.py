@@ -1,12 +1,13 @@
 """The game that every audit plays: in which of two neighbouring worlds did this happen?
 
-Differential privacy says how badly anybody must play it. An audit is a `Game`; `judge` plays it and
-says how well it went: a lower bound on ε, or on μ where the claim is Gaussian.
+Differential privacy bounds how well anybody can play it. An audit is a `Game`; `judge` plays it and
+turns the result into a lower bound on ε, or on μ where the claim is Gaussian. `climb` searches for
+the neighbouring inputs that are easiest to tell apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,15 +20,16 @@ from epicrec.progress import report
 
 LEAST = 400
 """Rounds below which an audit shows nothing."""
+_STARTS, _TRIES = 4, 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class Game:
     """Two neighbouring worlds, and an observer.
 
-    `play` runs the method once for each bit, in the second world where the bit is set, and answers
-    with one number each: how much what came out looks like the second world. Rounds that are played
-    together must not tell on each other, but may share what is the same in both worlds.
+    `play` runs the method once for each bit, in the second world where the bit is set, and returns
+    one score for each: how much the output looks like the second world. Rounds that are played
+    together must not reveal each other's bits, but may share what is the same in both worlds.
     """
 
     claim: Guarantee
@@ -35,12 +37,12 @@ class Game:
     """The two worlds in words."""
     play: Callable[[Bools], Floats]
     rounds: int = 20_000
-    """How often it is played unless told otherwise, both worlds together."""
+    """How often it is played by default, both worlds together."""
     at_once: int = 500
-    certain: float = 0.0
-    """ε that the two worlds show without playing: the largest logarithm of a ratio of chances that
-    the exact sums and the noise's law give. Where a loss is spread over thousands of numbers no
-    number of rounds would see it."""
+    analytic: float = 0.0
+    """An ε computed without playing: the largest log-ratio of probabilities, from the exact sums
+    and the distribution of the noise. No number of rounds would show a loss that is spread over
+    thousands of numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +82,9 @@ def judge(
     part: float = 1.0,
     confidence: float = 0.95,
 ) -> Finding:
-    """The most that any of these games shows, with this confidence for all of them together.
+    """The largest share of its claim that any game finds, with this confidence for all of them.
 
-    `rounds` is how often each is played; else as often as it asks for, times `part`.
+    `rounds` is how often each is played; by default as often as it asks for, times `part`.
     """
     if rounds is not None and rounds < LEAST:
         raise InputError(f"runs must be at least {LEAST} for an audit, not {rounds}")
@@ -103,7 +105,7 @@ def _judged(method: str, game: Game, rounds: int, confidence: float) -> Finding:
     report(f"auditing {method}", rounds, rounds)
     seen = bound(game.claim, scores[~bits], scores[bits], confidence)
     claim = game.claim
-    by_law = game.certain > seen.lower_bound
+    computed = game.analytic > seen.lower_bound
     return Finding(
         method=method,
         unit=claim.unit,
@@ -111,24 +113,52 @@ def _judged(method: str, game: Game, rounds: int, confidence: float) -> Finding:
         status=claim.status,
         measure=seen.measure,
         claimed=claim.epsilon if claim.mu is None else claim.mu,
-        lower_bound=game.certain if by_law else seen.lower_bound,
+        lower_bound=game.analytic if computed else seen.lower_bound,
         confidence=confidence,
         runs=seen.runs,
-        event="by the noise's law, from the exact sums" if by_law else seen.event,
+        event="computed analytically from the exact sums" if computed else seen.event,
         neighbours=game.neighbours,
     )
 
 
 def fisher(off: Floats, moved: Floats) -> Floats:
-    """Scores by Fisher's direction, for rows of numbers whose means differ by `moved`: it sees what
-    the numbers' noise has in common, and takes it out."""
+    """Scores by Fisher's direction, for rows of numbers whose means differ by `moved`.
+
+    It removes the noise that the numbers have in common.
+    """
     spread = np.atleast_2d(np.cov(off.T))
     small = 1e-9 * np.diag(np.diag(spread) + 1e-9)
     return np.asarray(off @ np.linalg.solve(spread + small, moved), np.float64)
 
 
 def bound(claim: Guarantee, first: Floats, second: Floats, confidence: float) -> AuditResult:
-    """On μ for a Gaussian claim, else on ε at the claim's δ."""
+    """A lower bound on μ for a Gaussian claim, else on ε at the claim's δ."""
     if claim.mu is not None:
         return audit_mu(first, second, confidence=confidence)
     return audit_epsilon(first, second, delta=claim.delta, confidence=confidence)
+
+
+def climb(
+    score: Callable[[tuple[int, ...]], float], choices: Sequence[int], *, seed: int = 0
+) -> tuple[int, ...]:
+    """The candidate with the best score found by hill climbing from some random starts.
+
+    A candidate has a whole number below `choices[i]` at each place i. The seed fixes the search
+    only; the methods under audit draw fresh noise.
+
+    >>> climb(lambda candidate: -abs(candidate[0] - 7) + candidate[1], [10, 3])
+    (7, 2)
+    """
+    rng = np.random.default_rng(seed)
+    best, reached = (0,) * len(choices), -np.inf
+    for _ in range(_STARTS):
+        here = tuple(int(rng.integers(choice)) for choice in choices)
+        height = score(here)
+        for _ in range(_TRIES):
+            place = int(rng.integers(len(choices)))
+            there = (*here[:place], int(rng.integers(choices[place])), *here[place + 1 :])
+            if (found := score(there)) >= height:
+                here, height = there, found
+        if height > reached:
+            best, reached = here, height
+    return best

@@ -1,4 +1,4 @@
-"""Which game audits which method: `audit` by name, and the table of all of them."""
+"""Which games audit which method: `audit` by name, and the table of all methods."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import Any
 
 from epicrec.errors import InputError
 from epicrec.evaluate.audits.black_box import black_box_game, made
-from epicrec.evaluate.audits.covariance import (
-    covariance_games,
-    dpals_games,
-    published_covariance_games,
-)
-from epicrec.evaluate.audits.d2p import D2P_MODELS, d2p_games, published_d2p_games
-from epicrec.evaluate.audits.game import Finding, Game, judge
-from epicrec.evaluate.audits.ratings import (
+from epicrec.evaluate.audits.device_releases import RELEASES, published_epicrec_games
+from epicrec.evaluate.audits.fitted_models import (
+    D2P_MODELS,
+    d2p_games,
     dpi_games,
     dpm_games,
     popularity_games,
     private_bias_games,
+    published_d2p_games,
 )
-from epicrec.evaluate.audits.releases import RELEASES, published_epicrec_games
+from epicrec.evaluate.audits.game import Finding, Game, judge
+from epicrec.evaluate.audits.released_sums import (
+    covariance_games,
+    dpals_games,
+    published_covariance_games,
+)
 from epicrec.models import PRIVATE, Recommender, make_model
 from epicrec.parameters import check, given
 from epicrec.perturb.contract import Perturber
@@ -34,7 +36,7 @@ COVARIANCE = ("covariance-svd", "covariance-knn")
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: a method as it is made, and which of its sides is looked at."""
+    """One line of the table: a method with its parameters."""
 
     method: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -64,23 +66,23 @@ DEFAULTS = (
     *(Row("covariance-svd", {"unit": unit, "feedback": "implicit"}) for unit in ("rating", "user")),
     Row("dpals", {"feedback": "implicit"}),
 )
-"""What is proved and must hold."""
+"""Proved, and must hold."""
 
 PUBLISHED = (
     Row("m-epicrec", as_published=True, release=True),
     *(Row(name, as_published=True) for name in (*DPM_MODELS, "d2p")),
     Row("covariance-svd", {"unit": "rating", "noise": "laplace"}, as_published=True),
 )
-"""As their papers have them; of these only `dpm-avg` keeps its claim."""
+"""As published; of these only `dpm-avg` keeps its claim."""
 
 BROKEN = frozenset(row.name for row in PUBLISHED if row.method != "dpm-avg")
-"""Rows whose claim is false: an audit that does not find so is blind."""
+"""Rows whose claim is false, which an audit must find."""
 
 
 def games_of(row: Row, epsilon: float | None = None) -> list[Game]:
     """The games that audit a method, at this ε (1, and 3 for D2P, unless given)."""
     method, settings = row.method, dict(row.settings)
-    if method == "d2p" or method in D2P_MODELS:
+    if method in D2P_MODELS:
         _none_left(row, settings)
         budget = 3.0 if epsilon is None else epsilon
         if row.as_published:
@@ -91,11 +93,9 @@ def games_of(row: Row, epsilon: float | None = None) -> list[Game]:
         _none_left(row, settings)
         return published_epicrec_games(budget) if row.as_published else RELEASES[method](budget)
     if row.as_published and method in COVARIANCE:
-        settings["as_published"] = True
-    model: Any = make_model(method, epsilon=budget, **settings)
-    if row.as_published and method in COVARIANCE:
-        return published_covariance_games(model, budget)
-    return _OF_MODELS[method](model)
+        published = make_model(method, epsilon=budget, as_published=True, **settings)
+        return published_covariance_games(published, budget)
+    return _OF_MODELS[method](make_model(method, epsilon=budget, **settings))
 
 
 _OF_MODELS: dict[str, Callable[[Any], list[Game]]] = {
@@ -121,11 +121,10 @@ def audit(
     as_published: bool = False,
     settings: Mapping[str, Any] | None = None,
 ) -> Finding:
-    """A 95 % lower bound on what a method really leaks, to be held against its claim.
+    """A 95 % lower bound on the privacy loss of a method, to compare with its claim.
 
-    A method by name has games of its own where there are some; any other, and a model or perturber
-    that is given as it is, is a black box. `runs` is how often each game is played, both worlds
-    together.
+    Our methods have games of their own by name. Any other, and a model or perturber object, is
+    audited as a black box. `runs` is how often each game is played, both worlds together.
     """
     check("the audit", audit, given(epsilon=epsilon, runs=runs))
     if not isinstance(method, str):
@@ -141,13 +140,13 @@ def audit(
 def audit_rows(
     rows: Mapping[str, Callable[[], list[Game]]], *, part: float = 1.0, confidence: float = 0.95
 ) -> Iterator[Finding]:
-    """A finding for each row, with this confidence for the whole table: the risk of a false alarm
-    is divided among the rows."""
+    """A finding for each row, with this confidence for the whole table: the risk of error is
+    divided among the rows."""
     each = 1 - (1 - confidence) / len(rows)
     for name, games in rows.items():
         yield judge(name, games(), part=part, confidence=each)
 
 
-def library_rows() -> dict[str, Callable[[], list[Game]]]:
-    """The games of all methods here, by the names of their rows."""
+def method_rows() -> dict[str, Callable[[], list[Game]]]:
+    """The games of all our methods, by the names of their rows."""
     return {row.name: partial(games_of, row) for row in (*DEFAULTS, *PUBLISHED)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import ClassVar
 
 import numba
 import numpy as np
@@ -21,9 +22,6 @@ class Avg(Recommender):
 
     mean_: float
 
-    def __init__(self) -> None:
-        pass
-
     def _fit(self, ratings: Ratings) -> None:
         self.mean_ = float(ratings.values.mean(dtype=np.float64))
 
@@ -40,11 +38,14 @@ class _UserBased(Recommender):
     """
 
     needs_known_users = True
+    common_only: ClassVar[bool] = False
+    """Whether the similarity of two users is over their common items only."""
+    k: int = 0
+    """How many neighbours; 0 is all users."""
+    shrinkage: float = 0.0
+    """Similarities are shrunk as if there were so many more common items, all unlike."""
+    ridge: float = 0.0
     mean_: float
-
-    def _similarity(self) -> tuple[bool, float, int, float]:
-        """Over common items only?, shrinkage by their number, neighbours (0: all), ridge."""
-        raise NotImplementedError
 
     def _fit(self, ratings: Ratings) -> None:
         self.mean_ = float(ratings.values.mean(dtype=np.float64))
@@ -61,7 +62,7 @@ class _UserBased(Recommender):
             known.indptr, known.items, _read_only(self._compared(known)),
             _read_only(self._residuals(known)),
             np.concatenate([[0], np.cumsum(known.item_counts)]), raters, known.users,
-            *self._similarity(), implicit, out,
+            self.common_only, float(self.shrinkage), self.k, float(self.ridge), implicit, out,
         )  # fmt: skip
         edges = np.linspace(0, histories.n_users, 4 * processors() + 1).astype(int)
         for _ in in_threads(lambda span: _score_users(*span, *arguments), pairwise(edges)):
@@ -89,21 +90,11 @@ class Pcc(_UserBased):
     Breese et al., equation 1, with each user's mean taken over all their ratings.
     """
 
-    def __init__(self) -> None:
-        pass
-
-    def _similarity(self) -> tuple[bool, float, int, float]:
-        return True, 0.0, 0, 0.0
+    common_only = True
 
 
 class Cos(_UserBased):
     """All users as neighbours, weighted by the cosine of their ratings (Yang et al., (9))."""
-
-    def __init__(self) -> None:
-        pass
-
-    def _similarity(self) -> tuple[bool, float, int, float]:
-        return False, 0.0, 0, 0.0
 
     def _compared(self, histories: Ratings) -> npt.NDArray[np.float32]:
         return histories.values
@@ -135,9 +126,6 @@ class UserKNN(_UserBased):
         if self.k <= 0:
             raise InputError(f"k must be at least 1, got {self.k}")
         super()._fit(ratings)
-
-    def _similarity(self) -> tuple[bool, float, int, float]:
-        return False, float(self.shrinkage), self.k, float(self.ridge)
 
     def _means(self, histories: Ratings) -> AnyFloats:
         flat = np.full(histories.n_items, self.mean_)

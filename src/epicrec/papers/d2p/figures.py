@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from epicrec.papers.curves import saved
+
 
 def plot_sweeps(rows: list[dict[str, Any]], folder: Path) -> list[Path]:
     """Pr@5 over p*, p and λ, one panel each, a line for each data set and method."""
@@ -36,7 +38,7 @@ def plot_sweeps(rows: list[dict[str, Any]], folder: Path) -> list[Path]:
         .facet(alt.Facet("panel:N", title=None, sort=list(titles.values())), columns=3)
         .resolve_scale(x="independent")
     )
-    return _save(chart, folder / "d2p-sweeps")
+    return saved(chart, folder / "d2p-sweeps")
 
 
 def plot_budgets(rows: list[dict[str, Any]], paper: float | None, folder: Path) -> list[Path]:
@@ -73,7 +75,7 @@ def plot_budgets(rows: list[dict[str, Any]], paper: float | None, folder: Path) 
             )
         )
         panels.append((lines + rules + labels).properties(width=250, height=260, title=method))
-    return _save(alt.hconcat(*panels), folder / "d2p-budgets")
+    return saved(alt.hconcat(*panels), folder / "d2p-budgets")
 
 
 def plot_density(rows: list[dict[str, Any]], sizes: Sequence[int], folder: Path) -> list[Path]:
@@ -93,11 +95,4 @@ def plot_density(rows: list[dict[str, Any]], sizes: Sequence[int], folder: Path)
         )
         .properties(width=330, height=240)
     )
-    return _save(chart, folder / "d2p-density")
-
-
-def _save(chart: Any, base: Path) -> list[Path]:
-    paths = [base.with_suffix(f".{kind}") for kind in ("svg", "png")]
-    for path in paths:
-        chart.save(str(path), scale_factor=1 if path.suffix == ".svg" else 2)
-    return paths
+    return saved(chart, folder / "d2p-density")

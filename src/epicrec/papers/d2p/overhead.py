@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from epicrec.data import Dataset, Scale
-from epicrec.evaluate.audits.d2p import D2P_MODELS
-from epicrec.models.alterego.model import aligned, alterego_matrix
-from epicrec.models.covariance.model import CovarianceSVD
-from epicrec.papers.d2p.tables import PAPER
+from epicrec.models import make_model
+from epicrec.models.d2p.alterego_model import aligned, alterego_matrix
+from epicrec.papers.d2p.rating_groups import cosine_groups
+from epicrec.papers.d2p.tables import METHODS, PAPER
+from epicrec.papers.mcsherry_mironov.models import PublishedCovarianceSVD
+from epicrec.perturb.d2p.channel import Channel
 from epicrec.perturb.d2p.groups import no_features, public_groups
-from epicrec.perturb.d2p.law import make_channel
-from epicrec.perturb.d2p.rating_groups import cosine_groups
-from epicrec.perturb.d2p.substitution import Channel
+from epicrec.perturb.d2p.tuning import make_channel
 
 
 def overhead(dataset: Dataset) -> dict[str, Any]:
@@ -50,15 +50,13 @@ def overhead(dataset: Dataset) -> dict[str, Any]:
         return alterego_matrix(history, drawn.draw(history.items), n)
 
     channel, _ = make_channel(catalogue, p=0.5)
-    theirs = _milliseconds(lambda: CovarianceSVD(as_published=True, theta=5.0).fit(whole))
+    theirs = _milliseconds(lambda: PublishedCovarianceSVD(theta=5.0).fit(whole))
     ours = {
         "as published": _milliseconds(published),
         "public groups": _milliseconds(public),
         "all AlterEgos": _milliseconds(lambda: channel.draw(history.items)),
     }
-    models = {
-        name: cls(p=0.5, catalogue=catalogue).fit(ratings) for name, cls in D2P_MODELS.items()
-    }
+    models = {name: make_model(name, p=0.5, catalogue=catalogue).fit(ratings) for name in METHODS}
     return {
         "data": dataset.name,
         "offline_ms": ours,

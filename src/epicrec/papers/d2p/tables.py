@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from epicrec.data import Dataset, Ratings
-from epicrec.evaluate.audits.d2p import D2P_MODELS
-from epicrec.evaluate.d2p_lists import SIZES, Trial, mean_of, measure, trial
-from epicrec.models.alterego.model import aligned
-from epicrec.models.alterego.users import D2PUserKNN
+from epicrec.models import make_model
 from epicrec.models.bias import Popularity
+from epicrec.models.d2p.alterego_model import aligned
+from epicrec.papers.d2p.models import PublishedD2PUsers
+from epicrec.papers.d2p.protocol import SIZES, Trial, mean_of, measure, trial
+from epicrec.papers.d2p.rating_groups import average_cosine_distance, cosine_groups, liked
+from epicrec.perturb.d2p.channel import Channel
 from epicrec.perturb.d2p.groups import hiding_lambda
-from epicrec.perturb.d2p.rating_groups import average_cosine_distance, cosine_groups, liked
-from epicrec.perturb.d2p.substitution import Channel
 from epicrec.progress import report
 
 PAPER: dict[str, Any] = {
@@ -31,6 +31,9 @@ PAPER: dict[str, Any] = {
         "jester1-part1": {"recommend": 24, "online": 12, "offline": 162, "mcsherry-mironov": 740},
     },
 }
+METHODS = ("d2p", "i-d2p", "d2p-svd")
+PUBLISHED = METHODS[:2]
+"""Those of the paper; of these only the first on other data than the main one."""
 P_STARS = (0.0, 0.25, 0.5, 0.75, 1.0)
 PS = (0.0, 0.1, 0.25, 0.5)
 LAMBDAS = (0.0, 0.5, 1.0, 2.0, 4.0, 6.5)
@@ -47,20 +50,20 @@ def sweep_table(trials: list[Trial], *, quick: bool, draws: int) -> list[dict[st
     p_stars, ps, lambdas = (
         ((0.0, 0.5, 1.0), (0.0, 0.5), (1.0, 6.5)) if quick else (P_STARS, PS, LAMBDAS)
     )
-    settings = [
+    settings: list[dict[str, Any]] = [
         *({"swept": "p_star", "p": 0.5, "p_star": value, "lam": 1.0} for value in p_stars),
         *({"swept": "p", "p": value, "p_star": 0.0, "lam": 1.0} for value in ps),
         *({"swept": "lam", "p": 0.5, "p_star": 0.0, "lam": value} for value in lambdas),
     ]
     rows = []
     for data in trials:
-        for method, cls in D2P_MODELS.items():
-            if method == "d2p-svd" or (method == "i-d2p" and data is not trials[0]):
-                continue  # not in the paper
+        for method in PUBLISHED if data is trials[0] else PUBLISHED[:1]:
             for done, setting in enumerate(settings):
                 report(f"{data.name}, {method}", done, len(settings))
                 options = {name: value for name, value in setting.items() if name != "swept"}
-                models = [cls(as_published=True, seed=s, **options) for s in range(draws)]
+                models = [
+                    make_model(method, as_published=True, seed=s, **options) for s in range(draws)
+                ]
                 found = mean_of(measure(model, data) for model in models)
                 rows.append({"data": data.name, "method": method, **setting, **found})
     return rows
@@ -98,9 +101,9 @@ def epsilon_table(trials: list[Trial]) -> list[dict[str, Any]]:
         groups = cosine_groups(data.train, paper["lam"])
         channel = Channel(groups, paper["p"], paper["p_star"])
         options = {name: paper[name] for name in ("p", "p_star", "lam")}
-        model = D2PUserKNN(as_published=True, seed=0, **options)
-        alike = D2PUserKNN(as_published=True, seed=0, weighted=False, **options)
-        wider = D2PUserKNN(as_published=True, seed=0, k=WIDER, **options)
+        model = PublishedD2PUsers(seed=0, **options)
+        alike = PublishedD2PUsers(seed=0, weighted=False, **options)
+        wider = PublishedD2PUsers(seed=0, k=WIDER, **options)
         likes = Trial(data.name, liked(data.seen), data.test, data.seen, data.catalogue, data.whole)
         rows.append(
             {
@@ -109,7 +112,7 @@ def epsilon_table(trials: list[Trial]) -> list[dict[str, Any]]:
                 "items": len(groups),
                 "paper": paper["epsilon"],
                 "least_group": int(groups.sizes.min()),
-                "equation_12": channel.published_epsilon,
+                "equation_12": channel.epsilon_bound,
                 "exact": channel.epsilon,
                 "median_group": int(np.median(groups.sizes)),
                 "paper_f1": paper["f1"] / 100,
@@ -132,7 +135,7 @@ def epsilon_curve(data: Trial) -> list[dict[str, Any]]:
             {
                 "data": data.name, "groups": name, "p": p, "p_star": star,
                 "least_group": int(groups.sizes.min()),
-                "equation_12": channel.published_epsilon, "exact": channel.epsilon,
+                "equation_12": channel.epsilon_bound, "exact": channel.epsilon,
             }
             for star in (0.0, 0.01, 0.1, 0.5)
             for p in (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -182,7 +185,7 @@ def coverage_table(data: Trial, *, draws: int) -> list[dict[str, Any]]:
         ("d2p, λ = 6.5", {"p": 0.7, "p_star": 0.03, "lam": 6.5}),
     ]
     for name, options in settings:
-        models = [D2PUserKNN(as_published=True, seed=s, **options) for s in range(draws)]
+        models = [PublishedD2PUsers(seed=s, **options) for s in range(draws)]
         found = mean_of(measure(model, data) for model in models)
         rows.append({"method": name} | {f"coverage@{n}": found[f"coverage@{n}"] for n in SIZES})
     return rows
@@ -221,7 +224,7 @@ def density_table(dataset: Dataset, *, splits: int = 1) -> list[dict[str, Any]]:
     for name, part in partitions(dataset.ratings).items():
         found = mean_of(
             measure(
-                D2PUserKNN(as_published=True, p=0.5, p_star=0.5, lam=1.0, seed=seed),
+                PublishedD2PUsers(p=0.5, p_star=0.5, lam=1.0, seed=seed),
                 trial(Dataset(name, part, None), seed=seed),
             )
             for seed in range(splits)
@@ -242,7 +245,7 @@ def budget_table(data: Trial, budgets: Sequence[float], *, draws: int) -> list[d
     popular = measure(Popularity(), data)
     rows = [_budget_row("popularity, not private", None, popular)]
     for epsilon in budgets:
-        for method, cls in D2P_MODELS.items():
+        for method in METHODS:
             for how, options in (
                 ("corrected", {}),
                 ("not corrected", {"correct": False}),
@@ -253,15 +256,18 @@ def budget_table(data: Trial, budgets: Sequence[float], *, draws: int) -> list[d
                 ),
             ):
                 models = [
-                    cls(epsilon=epsilon, catalogue=data.catalogue, seed=s, **options)
+                    make_model(method, epsilon=epsilon, catalogue=data.catalogue, seed=s, **options)
                     for s in range(draws)
                 ]
                 found = mean_of(measure(model, data) for model in models)
                 rows.append(_budget_row(f"{method}, {how}", epsilon, found))
-            models = [cls(epsilon=epsilon, catalogue=data.catalogue, seed=s) for s in range(draws)]
+            models = [
+                make_model(method, epsilon=epsilon, catalogue=data.catalogue, seed=s)
+                for s in range(draws)
+            ]
             found = mean_of(measure(model, data, server=True) for model in models)
             rows.append(_budget_row(f"{method}, corrected, ranked by the server", epsilon, found))
-            report("budgets", len(rows), 1 + 5 * len(D2P_MODELS) * len(budgets))
+            report("budgets", len(rows), 1 + 5 * len(METHODS) * len(budgets))
     return rows
 
 

@@ -1,7 +1,7 @@
 """Groups: for each item, the items that may stand in for it, by distance between items.
 
 Distance is D2P's Λ = 1/Ψ - 1 (equation 1) over a similarity Ψ in [0, 1], here from the public
-catalogue; `rating_groups` has the paper's, from the cosine of private ratings.
+catalogue; `papers.d2p.rating_groups` has the paper's, from the cosine of private ratings.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def public_groups(catalogue: Catalogue, lam: float, floor: int) -> Groups:
     Groups of one size waste nothing where ε is ruled by the smallest. Sampling (a walk over the
     catalogue, from a start and by a stride that a hash of the item gives) instead of taking the
     nearest gives items with like features different groups, so what they stand for can still be
-    told apart on average. Time is items × the items looked at, memory items × floor.
+    told apart on average. Time is items × the items compared, memory items × floor.
     """
     n = len(catalogue)
     floor = min(floor, n)

@@ -6,25 +6,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from epicrec.data import Catalogue, Ratings
+from epicrec.data import Catalogue
 from epicrec.errors import InputError
-from epicrec.perturb.contract import Odds, Perturber, Release, item_ids_of, odds_of
-from epicrec.perturb.d2p.correction import AlterEgos
+from epicrec.perturb.contract import (
+    Odds,
+    Perturber,
+    Release,
+    Sent,
+    Told,
+    item_ids_of,
+    odds_of,
+)
+from epicrec.perturb.d2p.alteregos import AlterEgos
+from epicrec.perturb.d2p.channel import Channel, channel_guarantee
 from epicrec.perturb.d2p.groups import GROUPS_VERSION
-from epicrec.perturb.d2p.law import channel_guarantee, make_channel
-from epicrec.perturb.d2p.substitution import Channel
+from epicrec.perturb.d2p.tuning import make_channel
 from epicrec.perturb.levels import NO, PERTURBED, Level, Levels, parse_levels, withheld
-from epicrec.perturb.received import Sent, Told
 from epicrec.privacy import Guarantee
+from epicrec.privacy.guarantee import Status
 
-_LAW = ("p", "p_star", "lam", "hide", "floor", "neighbours")
-"""The settings that a law of substitution is made from, with the catalogue."""
+_OPTIONS = ("p", "p_star", "lam", "hide", "floor")
+"""The settings that a channel is made from, with the catalogue."""
 _MOST_IN_GROUPS = 10**8  # members of all groups: what a receiver is ready to make for anybody
 
 
@@ -33,17 +41,16 @@ class D2P(Perturber):
     """Replace every item of a history at random, mostly by one at some distance (sections 2 and 3).
 
     The mechanism: each item is kept with probability p*; otherwise it becomes, with probability p,
-    any item, else one of its group. Relation: two histories that differ in which item stands in one
+    any item, else one of its group. Relation: two histories that differ in which item is in one
     place. One item's substitute is drawn without regard to the others, so the release's
     probability changes by at most max T(s, t)/T(s', t), of which ε is the logarithm, computed over
     all triples (`Channel.epsilon`); equation (12) with the true least group is an upper bound.
 
     Sound where the paper is not: groups come from the public catalogue and have a floor; one draw
-    decides between group and everything, not two; it runs on the device. `as_published` takes the
-    paper's groups from `ratings`. `carry_ratings` sends the ratings of the history along, which
-    hides only which item they belong to. `hide` names a category: every item of it then reaches
-    items outside it (Figure 13), which are at least half of its group. Without options the settings
-    are chosen for ε = 3.
+    decides between group and everything, not two; it runs on the device. `carry_ratings` sends the
+    ratings of the history along, which hides only which item they belong to. `hide` names a
+    category: every item of it then reaches items outside it (Figure 13), which are at least half of
+    its group. Without options the settings are chosen for ε = 3.
 
     >>> from epicrec.data.simulate import embedded_items
     >>> films = Catalogue.from_table(embedded_items())
@@ -52,7 +59,7 @@ class D2P(Perturber):
     (30, 5.67)
     """
 
-    status = "proved"
+    status: ClassVar[Status] = "proved"
     units = ("item",)
 
     catalogue: Catalogue
@@ -61,16 +68,13 @@ class D2P(Perturber):
     lam: float | None = field(default=None, kw_only=True)
     hide: str | None = field(default=None, kw_only=True)
     floor: int | None = field(default=None, kw_only=True)
-    neighbours: int = field(default=0, kw_only=True)
     epsilon: float | None = field(default=None, kw_only=True)
-    ratings: Ratings | None = field(default=None, kw_only=True)
     carry_ratings: bool = field(default=False, kw_only=True)
-    as_published: bool = field(default=False, kw_only=True)
     seed: int | None = field(default=None, kw_only=True)
 
     @property
     def channel(self) -> Channel:
-        """The public law of substitution; the same for everyone with these options."""
+        """The public odds of substitution; the same for everyone with these options."""
         return self._made[0]
 
     @property
@@ -85,9 +89,7 @@ class D2P(Perturber):
     @property
     def guarantee(self) -> Guarantee:
         """What one release promises."""
-        return channel_guarantee(
-            self.channel, as_published=self.as_published, carried=self.carry_ratings, seed=self.seed
-        )
+        return channel_guarantee(self.channel, carried=self.carry_ratings, seed=self.seed)
 
     def release(
         self, history: Any, levels: Levels = PERTURBED, *, seed: int | None = None
@@ -133,18 +135,19 @@ class D2P(Perturber):
 
     @classmethod
     def told(cls, sent: Sent, catalogue: Catalogue) -> Told:
-        """Substitutes with the law that drew them, made anew from its settings."""
-        law: dict[str, Any] = {name: sent.settings.get(name) for name in _LAW}
-        whole = isinstance(law["floor"], int) and 1 <= law["floor"] <= len(catalogue)
+        """Substitutes with the channel that drew them, made again from its settings."""
+        options: dict[str, Any] = {name: sent.settings.get(name) for name in _OPTIONS}
+        floor = options["floor"]
         if sent.settings.get("catalogue") != catalogue.version:
             raise InputError("it was drawn by a list of items that is not known here")
-        if not whole or law["floor"] * len(catalogue) > _MOST_IN_GROUPS:
-            raise InputError(f"no law of substitution has groups of {law['floor']!r} items here")
-        perturber = cls(catalogue, **law)
+        whole = isinstance(floor, int) and 1 <= floor <= len(catalogue)
+        if not whole or floor * len(catalogue) > _MOST_IN_GROUPS:
+            raise InputError(f"no substitution has groups of {floor!r} items here")
+        perturber = cls(catalogue, **options)
         if perturber.settings != dict(sent.settings):
             raise InputError(f"these settings are not those of {perturber.settings}")
-        law_of_all = AlterEgos.of(perturber.channel, sent.counts, sent.user_ids, catalogue.item_ids)
-        return Told(events=law_of_all)
+        events = AlterEgos.of(perturber.channel, sent.counts, sent.user_ids, catalogue.item_ids)
+        return Told(events=events)
 
     def _events(
         self, history: Any, levels: Levels
@@ -164,27 +167,18 @@ class D2P(Perturber):
     @property
     def _made(self) -> tuple[Channel, dict[str, Any]]:
         return _cached_channel(
-            self.catalogue, self.p, self.p_star, self.lam, self.hide, self.floor, self.neighbours,
-            self.epsilon, self.ratings, self.as_published,
+            self.catalogue, epsilon=self.epsilon, p=self.p, p_star=self.p_star, lam=self.lam,
+            hide=self.hide, floor=self.floor,
         )  # fmt: skip
 
 
-@lru_cache(maxsize=8)
-def _cached_channel(
-    catalogue: Catalogue, p: float | None, p_star: float | None, lam: float | None,
-    hide: str | None, floor: int | None, neighbours: int, epsilon: float | None,
-    ratings: Ratings | None, as_published: bool,
-) -> tuple[Channel, dict[str, Any]]:  # fmt: skip
-    return make_channel(
-        catalogue, p=p, p_star=p_star, lam=lam, hide=hide, floor=floor, neighbours=neighbours,
-        epsilon=epsilon, ratings=ratings, as_published=as_published,
-    )  # fmt: skip
+_cached_channel = lru_cache(maxsize=8)(make_channel)
 
 
 def collected(perturber: D2P, releases: Mapping[Any, Release]) -> AlterEgos:
     """What a server holds: the releases of many users, by their ids, drawn with this perturber.
 
-    Releases that say other settings are refused: their substitutes stand for something else.
+    Releases that say other settings are refused: their substitutes mean something else.
     """
     item_ids, users = perturber.catalogue.item_ids, sorted(releases)
     for user in users:

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from epicrec.arrays import Floats, Integers
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
-from epicrec.perturb.dpi.codes import check_epsilon, clamped, codes_of, span, values_of
+from epicrec.perturb.contract import Sent, Told
+from epicrec.perturb.dpi.debiasing import Restoring
 from epicrec.perturb.dpi.mechanism import RatingPerturber
-from epicrec.perturb.dpi.restoring import Restoring
-from epicrec.perturb.received import Sent, Told
+from epicrec.perturb.dpi.rating_codes import check_epsilon, clamped, codes_of, span, values_of
 from epicrec.privacy import Guarantee
 from epicrec.privacy.noise import root_key, word_stream
 from epicrec.seeds import derived
@@ -147,11 +147,11 @@ class HidingDPI(RatingPerturber):
             name: float(sent.settings[name]) for name in ("epsilon", "fakes", "existence")
         }
         scale = Scale(**sent.settings["scale"])
-        laws = [cls(catalogue.item_ids, scale, popularity=one, **given) for one in known]
-        law = next((one for one in laws if one._listed == sent.settings.get("items")), None)
-        if law is None:
+        made = [cls(catalogue.item_ids, scale, popularity=one, **given) for one in known]
+        own = next((one for one in made if one._listed == sent.settings.get("items")), None)
+        if own is None:
             raise InputError("it was drawn by a list of items that is not known here")
-        kept, faked = law.chances()
+        kept, faked = own.chances()
         if not (kept > faked).all():
             raise InputError("so small an ε tells nothing of which items were rated")
         n, apart = sent.releases, kept - faked

@@ -15,13 +15,20 @@ from scipy.sparse import csr_array
 
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
-from epicrec.perturb.contract import Odds, Perturber, Release, odds_of, refuse_levels
-from epicrec.perturb.d2p.correction import AlterEgos
-from epicrec.perturb.d2p.substitution import Channel
-from epicrec.perturb.dpi.codes import check_epsilon, clamped, codes_of, values_of
-from epicrec.perturb.dpi.restoring import Restoring, liked_shares
+from epicrec.perturb.contract import (
+    Odds,
+    Perturber,
+    Release,
+    Sent,
+    Told,
+    odds_of,
+    refuse_levels,
+)
+from epicrec.perturb.d2p.alteregos import AlterEgos
+from epicrec.perturb.d2p.channel import Channel
+from epicrec.perturb.dpi.debiasing import Restoring, liked_shares
+from epicrec.perturb.dpi.rating_codes import check_epsilon, clamped, codes_of, values_of
 from epicrec.perturb.levels import PERTURBED, Levels
-from epicrec.perturb.received import Sent, Told
 from epicrec.privacy import Guarantee
 
 SAYS_WHICH = "Which items were rated, and how many, is sent as it is and is not protected."

@@ -92,13 +92,7 @@ def _centre(a: Floats, transposed: Floats, w: Floats, weight: float) -> Floats:
 
 def category_scales(rows: Rows, shares: Floats, epsilon: float) -> Floats:
     """EpicRec's scales z_j = 1/(ε w_j), rounded up and re-checked in exact arithmetic."""
-    return _checked(rows, 1 / (epsilon * shares), epsilon)
-
-
-def global_scales(rows: Rows, epsilon: float) -> Floats:
-    """The competitor `lpa`: one scale for all, (largest number of categories of an item)/ε."""
-    most = int(rows.sum(axis=1, dtype=np.int64).max())
-    return _checked(rows, np.full(rows.shape[1], most / epsilon), epsilon)
+    return checked_scales(rows, 1 / (epsilon * shares), epsilon)
 
 
 def exact_cost(row: Rows, scales: Floats) -> Fraction:
@@ -121,7 +115,8 @@ def check_epsilon(epsilon: float) -> None:
         raise InputError(f"epsilon must lie between 0.000001 and 1000, not {epsilon}; try 0.2")
 
 
-def _checked(rows: Rows, scales: Floats, epsilon: float) -> Floats:
+def checked_scales(rows: Rows, scales: Floats, epsilon: float) -> Floats:
+    """These scales rounded up to the grid, and further until they cost no more than ε exactly."""
     scales = _up(scales)
     while not holds_exactly(rows, scales, epsilon):
         scales = _up(scales * (1 + 1e-9) + 1 / _GRID)

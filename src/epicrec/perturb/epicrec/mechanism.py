@@ -1,4 +1,4 @@
-"""S-EpicRec and M-EpicRec: what a device sends instead of a person's history."""
+"""S-EpicRec and M-EpicRec: noisy category totals, and items to match, instead of a history."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from math import inf
 from time import perf_counter
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from epicrec.arrays import Floats, Integers
+from epicrec.arrays import Bools, Floats, Integers
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.perturb.contract import (
     Odds,
     Perturber,
     Release,
+    Sent,
+    Told,
     item_ids_of,
     nothing_left,
     odds_of,
 )
-from epicrec.perturb.d2p.correction import AlterEgos
-from epicrec.perturb.d2p.substitution import Channel
+from epicrec.perturb.d2p.alteregos import AlterEgos
+from epicrec.perturb.d2p.channel import Channel
 from epicrec.perturb.epicrec.calibrate import check_epsilon
-from epicrec.perturb.epicrec.gs import gs_totals
-from epicrec.perturb.epicrec.plan import Plan, plan_for
+from epicrec.perturb.epicrec.layout import Layout
 from epicrec.perturb.epicrec.prior import Prior, default_prior, posterior
-from epicrec.perturb.epicrec.published import published_items
-from epicrec.perturb.epicrec.quantify import quantify_plan
+from epicrec.perturb.epicrec.quantify import quantify_layout
 from epicrec.perturb.epicrec.sanitise import choose_items, fit_rows, round_keeping_totals
 from epicrec.perturb.levels import (
     ALL,
@@ -45,10 +45,8 @@ from epicrec.perturb.levels import (
     treatments,
     withheld,
 )
-from epicrec.perturb.received import Sent, Told
 from epicrec.privacy import Guarantee, discrete_laplace
-
-Calibration = Literal["category", "lpa", "gs"]
+from epicrec.privacy.guarantee import Status
 
 CLEAR = "Items whose categories are all 'all release' are sent as they are and are not protected."
 PUBLIC_PRIOR = "The catalogue, the prior and the levels were chosen without looking at the history."
@@ -59,7 +57,7 @@ _PUBLIC_SEED = (
 
 
 @dataclass(frozen=True, eq=False)
-class _EpicRec(Perturber):
+class EpicRec(Perturber):
     """What both share. Constructors only store; `release` validates.
 
     The mechanism (proof in docs/epicrec.md): the totals of each category over the counted items
@@ -68,19 +66,18 @@ class _EpicRec(Perturber):
     noisy totals are ε-differentially private. All that is sent is a function of them, of
     public data, and of the items whose categories are all "all release".
 
-    `epsilon` None takes the quantified budget; `prior` None the catalogue's popularity;
-    `calibration` is "category" (EpicRec), "lpa" or "gs" (its competitors); `as_published` follows
-    the paper, leaks included; an explicit `seed` makes the noise repeatable and not private.
+    `epsilon` None takes the quantified budget; `prior` None the catalogue's popularity; an
+    explicit `seed` makes the noise repeatable and not private.
     """
 
-    status = "proved"
+    status: ClassVar[Status] = "proved"
     units = ("item",)
+    calibration = "category"
+    """How a release says that each category has a noise scale of its own."""
 
     catalogue: Catalogue
     epsilon: float | None = field(default=None, kw_only=True)
     prior: Prior | None = field(default=None, kw_only=True)
-    calibration: Calibration = field(default="category", kw_only=True)
-    as_published: bool = field(default=False, kw_only=True)
     seed: int | None = field(default=None, kw_only=True)
 
     @abstractmethod
@@ -99,18 +96,19 @@ class _EpicRec(Perturber):
         seed = self.seed if seed is None else seed
         rng = np.random.default_rng(secrets.randbits(128) if seed is None else seed)
         chosen = self._levels(levels)
-        plan = self._plan(chosen)
+        layout = self._layout(chosen)
         items = self.catalogue.positions(item_ids_of(history))
         items = np.unique(items[items >= 0])
-        if not self.as_published:
-            items = items[~withheld(self.catalogue, chosen)[items]]
-        clear = items[plan.clear[items]]
-        drawn = self._perturbed(plan, items, rng, seed) if len(plan.noisy) else _Drawn(clear[:0])
+        items = items[~self._withheld(chosen)[items]]
+        clear = items[layout.clear[items]]
+        drawn = Drawn(clear[:0])
+        if len(layout.noisy):
+            drawn = self._perturbed(layout, items, rng, seed)
         sent = np.union1d(drawn.items, clear)
         return Release(
             method=self.method,
             items=tuple(self.catalogue.item_ids[sent].tolist()),
-            guarantee=self._guarantee(plan, drawn.epsilon, seed),
+            guarantee=self._guarantee(layout, drawn.epsilon, seed),
             settings={
                 "epsilon": drawn.epsilon,
                 "scales": drawn.scales,
@@ -129,53 +127,49 @@ class _EpicRec(Perturber):
         The quantified one is the same every time unless a `seed` asks for another search.
         """
         self._check()
-        return self._budget(self._plan(self._levels(levels)), seed)
+        return self._budget(self._layout(self._levels(levels)), seed)
 
     def treatment(self, item_ids: Any, levels: Levels = PERTURBED) -> list[Level]:
         """What happens to each item at these levels; "no release" also outside the catalogue."""
         self._check()
         chosen = self._levels(levels)
-        plan = self._plan(chosen)
+        layout = self._layout(chosen)
         at = self.catalogue.positions(item_ids_of(item_ids))
-        known = at >= 0
-        if not self.as_published:
-            known = known & ~withheld(self.catalogue, chosen)[at]
-        clear, counted = known & plan.clear[at], known & plan.counted[at]
+        known = (at >= 0) & ~self._withheld(chosen)[at]
+        clear, counted = known & layout.clear[at], known & layout.counted[at]
         return [ALL if c else PERTURBED if p else NO for c, p in zip(clear, counted, strict=True)]
 
-    def _plan(self, levels: dict[str, Level]) -> Plan:
+    def _layout(self, levels: dict[str, Level]) -> Layout:
         """What is public about a release at these levels."""
-        public = levels if self.as_published else public_levels(levels)
-        return plan_for(self.catalogue, public, as_published=self.as_published)
+        return Layout.of(self.catalogue, public_levels(levels))
+
+    def _withheld(self, levels: dict[str, Level]) -> Bools:
+        """Which items of the catalogue enter no part of a release."""
+        return withheld(self.catalogue, levels)
 
     @classmethod
     def odds(cls, release: Release, item_id: Any, catalogue: Catalogue) -> Odds:
         """The odds for one item: ε_i = Σ_j c_ij / z_j, which is at most the release's ε.
 
         An item that is withheld, or not in the catalogue, costs nothing; one sent as it is,
-        everything. A release `as_published` of several levels bounds nothing for items it counts
-        without noise. Grouped noise (`gs`) has no scale for each category: the whole ε.
+        everything.
         """
         at = int(catalogue.positions([item_id])[0])
         if at < 0:
             return odds_of(0.0)
         row = catalogue.rows.matrix[[catalogue.rows.row_of_item[at]]]
-        levels, scales = dict(release.kept["levels"]), release.settings["scales"]
-        published = release.settings["as_published"]
-        (perturbed,), (clear,) = treatments(row, levels)
-        counted = [name for name in catalogue.categories_of(at) if name in release.aggregates]
-        if clear or (published and any(levels[name] == ALL for name in counted)):
+        (perturbed,), (clear,) = treatments(row, dict(release.kept["levels"]))
+        if clear:
             return odds_of(inf)
-        if not counted or not (perturbed or published):
+        noised = [name for name in catalogue.categories_of(at) if name in release.aggregates]
+        if not perturbed or not noised:
             return odds_of(0.0)
-        if not scales:
-            return odds_of(release.guarantee.epsilon)
-        return odds_of(float(np.sum([1 / scales[name] for name in counted])))
+        return odds_of(float(np.sum([1 / release.settings["scales"][name] for name in noised])))
 
     @classmethod
     def told(cls, sent: Sent, catalogue: Catalogue) -> Told:
         """The categories' totals with their noise, which is all that stand-ins were made from; and
-        items that no noised category could have stood in for, which were sent as they are."""
+        items without a noised category, which are no stand-ins and were sent as they are."""
         scales, noised = dict(sent.settings.get("scales", {})), set(sent.aggregates)
         if noised - scales.keys():
             raise InputError("totals without a scale of their noise cannot be corrected")
@@ -188,86 +182,70 @@ class _EpicRec(Perturber):
         clear = ~has_any(catalogue.rows.matrix, hidden)[catalogue.rows.row_of_item]
         items = csr_array(sent.counts.multiply(clear[None, :]))
         items.eliminate_zeros()
-        law = Channel.identity(len(catalogue))
-        known = AlterEgos.of(law, items, sent.user_ids, catalogue.item_ids) if items.nnz else None
-        return Told(events=known, totals=totals)
+        as_it_is = Channel.identity(len(catalogue))
+        events = AlterEgos.of(as_it_is, items, sent.user_ids, catalogue.item_ids)
+        return Told(events=events if items.nnz else None, totals=totals)
 
     # ---- the noisy totals ------------------------------------------------------------------
 
     def _perturbed(
-        self, plan: Plan, items: Integers, rng: np.random.Generator, seed: int | None
-    ) -> _Drawn:
-        epsilon = self._budget(plan, None)
-        names = plan.categories
-        totals = plan.totals(items)
-        noised, exact = totals[: len(names)], totals[len(names) :]
-        if self.calibration == "gs":
-            rows = plan.catalogue.rows
-            counted = rows.row_of_item[items[plan.counted[items]]]
-            most = int(plan.tight.sum(axis=1, dtype=np.int64).max())
-            estimate = gs_totals(rows.matrix[np.ix_(counted, plan.noisy)], epsilon, most, rng, seed)
-            aggregates = dict(zip(names, np.rint(estimate).astype(int).tolist(), strict=True))
-            scales = {}
-        else:
-            z = plan.scales(epsilon, self.calibration)
-            noisy = noised + discrete_laplace(len(names), z.tolist(), seed=seed)
-            aggregates = dict(zip(names, noisy.tolist(), strict=True))
-            scales = dict(zip(names, z.tolist(), strict=True))
-            estimate = noisy.astype(np.float64)
-        if self.as_published:
-            exactly = (plan.catalogue.categories[j] for j in plan.exact)
-            aggregates |= dict(zip(exactly, exact.tolist(), strict=True))
-            clear = items[plan.clear[items]]
-            target = np.concatenate([estimate, exact.astype(np.float64)])
-            return _Drawn(published_items(plan, target, clear, rng), epsilon, aggregates, scales)
-        stand_ins = self._stand_ins(plan, estimate, np.array(list(scales.values())), rng)
-        return _Drawn(stand_ins, epsilon, aggregates, scales)
+        self, layout: Layout, items: Integers, rng: np.random.Generator, seed: int | None
+    ) -> Drawn:
+        epsilon, names = self._budget(layout, None), layout.categories
+        scales = layout.scales(epsilon)
+        noisy = layout.totals(items) + discrete_laplace(len(names), scales.tolist(), seed=seed)
+        return Drawn(
+            self._stand_ins(layout, noisy.astype(np.float64), scales, rng),
+            epsilon,
+            dict(zip(names, noisy.tolist(), strict=True)),
+            dict(zip(names, scales.tolist(), strict=True)),
+        )
 
     def _stand_ins(
-        self, plan: Plan, noisy: Floats, scales: Floats, rng: np.random.Generator
+        self, layout: Layout, noisy: Floats, scales: Floats, rng: np.random.Generator
     ) -> Integers:
         """Items with about the true totals, from noisy totals and public data only."""
         prior = self._prior()
-        rows = plan.row_prior(prior)
-        if len(scales):
-            target, size = posterior(rows, noisy, scales)
-        else:  # grouped noise has no scale of its own for each category
-            target, size = noisy, rows.size
-        usual = rows.shares * size
-        x = fit_rows(plan.matrix, target, plan.capacity.astype(np.float64), usual, usual)
-        counts = round_keeping_totals(plan.matrix, x, target, plan.capacity, rng)
-        return choose_items(counts, plan.row_of_item, prior.weights, rng)
+        rows = layout.row_prior(prior)
+        target, size = posterior(rows, noisy, scales)
+        usual, capacity = rows.shares * size, layout.capacity
+        x = fit_rows(layout.matrix, target, capacity.astype(np.float64), usual, usual)
+        counts = round_keeping_totals(layout.matrix, x, target, capacity, rng)
+        return choose_items(counts, layout.row_of_item, prior.weights, rng)
 
     # ---- what is public --------------------------------------------------------------------
 
-    def _budget(self, plan: Plan, seed: int | None) -> float:
+    def _budget(self, layout: Layout, seed: int | None) -> float:
         if self.epsilon is not None:
             return float(self.epsilon)
-        if not len(plan.noisy):
+        if not len(layout.noisy):
             raise InputError("nothing is perturbed at these levels, so there is no budget to find")
         prior = self._prior()
         key = ("budget", prior, seed)
-        if key not in plan.cache:
+        if key not in layout.cache:
             rng = np.random.default_rng(_PUBLIC_SEED if seed is None else seed)
-            plan.cache[key] = quantify_plan(plan, prior, uniform=self.as_published, rng=rng)
-        return float(plan.cache[key])
+            layout.cache[key] = self._quantified(layout, prior, rng)
+        return float(layout.cache[key])
+
+    def _quantified(self, layout: Layout, prior: Prior, rng: np.random.Generator) -> float:
+        return quantify_layout(layout, prior, rng=rng)
 
     def _prior(self) -> Prior:
         if self.prior is not None:
             return self.prior
         return default_prior(self.catalogue)
 
-    def _guarantee(self, plan: Plan, epsilon: float | None, seed: int | None) -> Guarantee:
+    def _guarantee(self, layout: Layout, epsilon: float | None, seed: int | None) -> Guarantee:
         if epsilon is None:
-            if plan.clear.any():
+            if layout.clear.any():
                 return Guarantee.none(unit="item")
             return nothing_left()
         return Guarantee(
             epsilon=epsilon,
             unit="item",
             relation="add or remove one",
-            status="claimed" if self.as_published else "proved",
-            assumes=(PUBLIC_PRIOR, CLEAR) if plan.clear.any() else (PUBLIC_PRIOR,),
+            status=self.status,
+            assumes=(PUBLIC_PRIOR, CLEAR) if layout.clear.any() else (PUBLIC_PRIOR,),
         ).seeded(seed)
 
     def _check(self) -> None:
@@ -277,8 +255,6 @@ class _EpicRec(Perturber):
             )
         if self.epsilon is not None:
             check_epsilon(self.epsilon)
-        if self.calibration not in get_args(Calibration):
-            raise InputError(f"calibration is 'category', 'lpa' or 'gs', not {self.calibration!r}")
         if self.prior is not None and len(self.prior.weights) != len(self.catalogue):
             raise InputError(
                 f"the prior knows {len(self.prior.weights):,} items and the catalogue has "
@@ -286,7 +262,7 @@ class _EpicRec(Perturber):
             )
 
 
-class SEpicRec(_EpicRec):
+class SEpicRec(EpicRec):
     """S-EpicRec (section 4): one level for everything.
 
     >>> from epicrec.data import Catalogue
@@ -303,7 +279,7 @@ class SEpicRec(_EpicRec):
         return dict.fromkeys(self.catalogue.categories, parse_level(levels))
 
 
-class MEpicRec(_EpicRec):
+class MEpicRec(EpicRec):
     """M-EpicRec (section 5): a level for each category; the strictest of an item's levels wins.
 
     Sound where the paper is not: an item with a "no release" category enters no total, one with a
@@ -322,7 +298,7 @@ class MEpicRec(_EpicRec):
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class Drawn:
     """Stand-in items and the noisy totals they were made from; no ε where nothing was noised."""
 
     items: Integers

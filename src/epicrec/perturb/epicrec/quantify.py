@@ -1,22 +1,23 @@
-"""Quantify: the budget that stands for "perturbed release", found on public data only.
+"""Quantify: the budget that "perturbed release" means, found on public data only.
 
 EpicRec's Algorithm 2 (S-PBQ) and section 5.3 (M-PBQ). It imitates a release for a made-up history:
 with the same noise S and totals A, the budget grows in steps of δ until the error stops improving
 by less each time. No private history is involved, so the budget itself tells nothing.
 All randomness of one search is drawn once, so that the errors at successive budgets compare.
+Imitated releases are rounded as in the paper's (4.5), each item by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import exp
+from typing import Any
 
 import numpy as np
 
-from epicrec.arrays import Floats
-from epicrec.perturb.epicrec.plan import Plan
+from epicrec.arrays import Floats, Integers
+from epicrec.perturb.epicrec.layout import Layout
 from epicrec.perturb.epicrec.prior import Prior
-from epicrec.perturb.epicrec.published import published_totals
+from epicrec.perturb.epicrec.sanitise import fit_rows
 
 Draw = Callable[[np.random.Generator], Floats]
 Realise = Callable[[Floats, np.random.Generator], Floats]
@@ -24,6 +25,7 @@ Realise = Callable[[Floats, np.random.Generator], Floats]
 STEP = 0.02
 REPEATS = 10
 LARGEST = 1.0  # the paper's "strong privacy" ends here
+_TIE = 1e-3
 
 
 def quantify(
@@ -73,26 +75,42 @@ def _search(
     return LARGEST
 
 
-def quantify_plan(
-    plan: Plan, prior: Prior, *, uniform: bool, rng: np.random.Generator, literal: bool = False
+def quantify_layout(
+    layout: Layout, prior: Prior, *, rng: np.random.Generator, literal: bool = False
 ) -> float:
-    """S-PBQ, or M-PBQ where the plan has several levels.
-
-    The made-up history is a typical number of items drawn by public popularity, or, `uniform`,
-    the mean number drawn alike from the whole catalogue, as in the paper.
-    """
-    size = prior.size * exp(prior.spread**2 / 2) if uniform else prior.size
-    count = int(np.clip(round(size), 1, len(prior.weights)))
-
-    def draw(rng: np.random.Generator) -> Floats:
-        keys = rng.exponential(size=len(prior.weights)) / (1.0 if uniform else prior.weights)
-        items = np.argpartition(keys, count - 1)[:count]
-        return plan.totals(items).astype(np.float64)
-
+    """S-PBQ, or M-PBQ where there are several levels; the made-up history is a typical number of
+    items drawn by public popularity."""
     return quantify(
-        1 / plan.unit_shares,
-        draw,
-        lambda target, rng: published_totals(plan, target, rng),
+        1 / layout.unit_shares,
+        lambda rng: drawn_totals(layout, prior.size, prior.weights, rng),
+        lambda target, rng: rounded_totals(
+            layout, sent_shares(layout.matrix, target, layout.capacity), rng
+        ),
         rng=rng,
         literal=literal,
     )
+
+
+def drawn_totals(layout: Layout, size: float, weights: Floats, rng: np.random.Generator) -> Floats:
+    """The totals of a made-up history of so many items, drawn by weight without repetition."""
+    count = int(np.clip(round(size), 1, len(weights)))
+    keys = rng.exponential(size=len(weights)) / weights
+    return layout.totals(np.argpartition(keys, count - 1)[:count]).astype(np.float64)
+
+
+def sent_shares(matrix: Any, target: Floats, capacity: Integers | Floats) -> Floats:
+    """(4.5) relaxed: which share of each row's items to send for these totals.
+
+    Among the many solutions it takes the one with the least Σ d²: like items, like chances.
+    """
+    room = np.asarray(capacity, np.float64)
+    x = fit_rows(matrix, target, room, np.zeros_like(room), room, _TIE)
+    return np.asarray(x / np.maximum(room, 1))
+
+
+def rounded_totals(layout: Layout, shares: Floats, rng: np.random.Generator) -> Floats:
+    """The totals in the noised categories where every item of a row is sent with its share."""
+    row = layout.row_of_item
+    sent = (rng.random(len(row)) < shares[row]) & (row >= 0)
+    counts = np.bincount(row[sent], minlength=len(layout.capacity))
+    return np.asarray(layout.matrix.T @ counts)[: len(layout.noisy)]

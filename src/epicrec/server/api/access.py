@@ -1,4 +1,4 @@
-"""Access: who is asking, what is theirs, and how often they may ask."""
+"""Access: who is asking, what they may see, and how often they may ask."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pydantic import BeforeValidator
 from epicrec import wire
 from epicrec.server.api.guard import SLASH
 from epicrec.server.service import Service
-from epicrec.server.store import people
-from epicrec.server.store.people import Known
+from epicrec.server.store import users
+from epicrec.server.store.users import StoredUser
 
 WithSlashes = BeforeValidator(lambda text: text.replace(SLASH, "/"))
 PathId = Annotated[str, WithSlashes, Path(min_length=1, max_length=256, pattern=wire.PRINTABLE)]
@@ -25,7 +25,7 @@ PathId = Annotated[str, WithSlashes, Path(min_length=1, max_length=256, pattern=
 class Caller:
     """The admin (`user` is None) or one user."""
 
-    user: Known | None
+    user: StoredUser | None
 
     @property
     def is_admin(self) -> bool:
@@ -37,8 +37,8 @@ def service_of(request: Request) -> Service:
     return service
 
 
-async def _serving(request: Request) -> Service:
-    return service_of(request)  # not async, FastAPI would call it in a thread
+async def _running(request: Request) -> Service:
+    return service_of(request)  # FastAPI would call a function that is not async in a thread
 
 
 def address_of(request: Request) -> str:
@@ -46,7 +46,7 @@ def address_of(request: Request) -> str:
 
 
 async def caller_of(request: Request) -> Caller:
-    """Whoever the key in `X-API-Key` belongs to."""
+    """The caller with the key in `X-API-Key`."""
     key = request.headers.get("x-api-key")
     return await caller_with(service_of(request), key, address_of(request))
 
@@ -61,7 +61,7 @@ async def admin_of(request: Request) -> Caller:
 async def browsing_admin(request: Request) -> Caller:
     """The admin with a browser or a metrics collector: the key as a password, or as a bearer token.
 
-    Only for reading: a browser sends such a key along with requests other pages make."""
+    Only for reading: a browser adds such a key to requests that other pages make."""
     kind, _, value = request.headers.get("authorization", "").partition(" ")
     key = request.headers.get("x-api-key")
     if kind.lower() == "bearer":
@@ -80,30 +80,30 @@ async def browsing_admin(request: Request) -> Caller:
     return caller
 
 
-async def own(user_id: PathId, request: Request) -> Known:
-    """The user in the path, for themselves or the admin. Others learn nothing: whether that user
-    exists makes no difference to the answer."""
+async def own(user_id: PathId, request: Request) -> StoredUser:
+    """The user in the path, for themselves or the admin. Others get the same answer whether that
+    user exists or not."""
     found = await one_or_nobody(service_of(request), await caller_of(request), user_id)
     if found is None:
         raise HTTPException(404, "there is no such user")
     return found
 
 
-async def one_or_nobody(service: Service, caller: Caller, user_id: str) -> Known | None:
-    """The same, and None where the admin names somebody who is not there."""
+async def one_or_nobody(service: Service, caller: Caller, user_id: str) -> StoredUser | None:
+    """The same, but None where the admin names a user who does not exist."""
     if caller.user is not None:
         return mine(caller, user_id)
-    return await service.database.ask(people.known, user_id)
+    return await service.database.ask(users.known, user_id)
 
 
-def mine(caller: Caller, user_id: str) -> Known:
+def mine(caller: Caller, user_id: str) -> StoredUser:
     if caller.user is None or caller.user.id != user_id:
         raise HTTPException(403, "this key is not that user's")
     return caller.user
 
 
 def limit_address(request: Request) -> None:
-    """For what anybody may ask without a key."""
+    """Limit requests without a key by address."""
     service, address = service_of(request), address_of(request)
     if not service.requests.take(address):
         raise too_many(service.requests.wait(address))
@@ -116,11 +116,11 @@ def too_many(seconds: int) -> HTTPException:
 
 
 async def caller_with(service: Service, key: str | None, address: str) -> Caller:
-    """Whoever has this key. Wrong ones are counted by address, and beyond the limit told less; a
-    right one opens whatever others at the same address have tried: it cannot be guessed."""
+    """The caller with this key. Wrong keys are counted by address, and beyond the limit told to
+    wait. A right key works whatever others at the same address have tried: it cannot be guessed."""
     if key is None:
         raise HTTPException(401, "the header X-API-Key is missing; POST /api/register gives a key")
-    found = people.digest(key)
+    found = users.digest(key)
     is_admin = hmac.compare_digest(found, service.admin_digest)
     user = None if is_admin else await service.callers.whose(found)
     if user is None and not is_admin:
@@ -132,7 +132,7 @@ async def caller_with(service: Service, key: str | None, address: str) -> Caller
     return Caller(user)
 
 
-Serving = Annotated[Service, Depends(_serving)]
+Running = Annotated[Service, Depends(_running)]
 AnyCaller = Annotated[Caller, Depends(caller_of)]
 Admin = Annotated[Caller, Depends(admin_of)]
-Own = Annotated[Known, Depends(own)]
+Own = Annotated[StoredUser, Depends(own)]

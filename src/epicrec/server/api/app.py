@@ -1,4 +1,4 @@
-"""The application: routes, errors in plain words, start and stop."""
+"""The ASGI application: routes, errors in plain words, start and stop."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from starlette.routing import BaseRoute
 
 from epicrec import wire
 from epicrec._version import __version__
-from epicrec.collective.refusals import Refusal
+from epicrec.collective.messages import Refusal
 from epicrec.errors import InputError
-from epicrec.server.api import collective, feedback, gorse, items, operator, people, recommend
+from epicrec.server.api import feedback, gorse, items, operator, recommend, shared_model, users
+from epicrec.server.api.fast_path import ROUTES
 from epicrec.server.api.guard import Guard
-from epicrec.server.api.plain import ROUTES
-from epicrec.server.logs import event, last_words
+from epicrec.server.operations.logs import event, flush_logs
 from epicrec.server.service import Service
 from epicrec.server.settings import Settings
 from epicrec.server.store.database import UNAVAILABLE, BusyError, cause
@@ -38,7 +38,7 @@ _OPEN = (
     ("get", "/collective/key"), ("get", "/tasks/{task}/round"),
     ("get", "/tasks/{task}/rounds/{number}/result"), ("post", "/aggregation/{step}"),
 )  # fmt: skip
-"""What needs no key; aggregation is signed instead."""
+"""Routes that need no key; aggregation is signed instead."""
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": wire.Problem, "description": about}
     for status, about in {
@@ -67,7 +67,7 @@ def create_app(settings: Settings) -> FastAPI:
         yield {"settings": settings}  # to the connections
         await service.stop()
         event("stopped")
-        last_words()
+        flush_logs()
 
     app = FastAPI(
         title="epicrec server",
@@ -90,8 +90,8 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_exception_handler(gone, _unavailable)
     larger = {}
     if settings.role:
-        app.add_exception_handler(Refusal, collective.refused)
-        larger = dict.fromkeys(collective.LARGE, settings.collective_body_limit)
+        app.add_exception_handler(Refusal, shared_model.refused)
+        larger = dict.fromkeys(shared_model.LARGE, settings.collective_body_limit)
     app.add_middleware(
         Guard, metrics=service.metrics, body_limit=settings.body_limit,
         patience=settings.read_timeout, larger=larger,
@@ -101,18 +101,18 @@ def create_app(settings: Settings) -> FastAPI:
 
 @cache
 def _routes(role: str) -> list[BaseRoute]:
-    """The most frequent first. Made once: to check what each may answer takes longer than a start
-    does without it."""
+    """The routes, the most frequent first. Made once: FastAPI's checks of the responses take longer
+    than the rest of a start."""
     every = APIRouter()
-    for module in (recommend, items, people, feedback, gorse, operator):
+    for module in (recommend, items, users, feedback, gorse, operator):
         every.include_router(module.router, responses=_PROBLEMS)
     if role:
-        every.include_router(collective.ROUTERS[role], responses=_PROBLEMS)
+        every.include_router(shared_model.ROUTERS[role], responses=_PROBLEMS)
     return every.routes
 
 
 def _openapi(document: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """FastAPI's document, and that a key goes into `X-API-Key` where one is needed."""
+    """FastAPI's document, with the header `X-API-Key` where a key is needed."""
     made = document()
     made["components"]["securitySchemes"] = {"key": _KEY}
     made["security"] = [{"key": []}]
@@ -123,7 +123,7 @@ def _openapi(document: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    """Which field is wrong and why, without repeating what was sent."""
+    """Say which field is wrong and why, without repeating what was sent."""
     assert isinstance(error, RequestValidationError)
     lines = [
         f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()[:5]

@@ -1,6 +1,6 @@
-"""Connections: how many there may be, and how long one may take to say what it wants.
+"""Connections: how many there may be, and how long one may take to send a request.
 
-uvicorn waits for ever for the rest of a request and takes any number of connections.
+uvicorn waits for ever for the rest of a request and accepts any number of connections.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from epicrec.server.settings import Settings
 
 _MOST_HEAD = 65_536  # bytes of a request line with all headers
-_GOODBYE = 2.0  # seconds for an idle connection to say something before the server stops
+_GOODBYE = 2.0  # seconds until an idle connection is cut when the server stops
 
 
 class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
-    """uvicorn's, bounded by the settings that the application's lifespan hands on."""
+    """uvicorn's connection, limited by the settings that the application's lifespan passes."""
 
     _timer: asyncio.TimerHandle | None = None
     _unread = 0
@@ -26,7 +26,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
 
     @property
     def _is_idle(self) -> bool:
-        """Whether no request is being answered: none has come whole with its headers."""
+        """Whether no request is being answered: none has arrived with all its headers."""
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: Any) -> None:
@@ -57,8 +57,8 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Another request that is on its way is answered; a connection that stays idle is cut, as
-        TLS would wait for a goodbye that idle clients never say."""
+        """Answer a request that is on its way, and cut a connection that stays idle: TLS would wait
+        for a goodbye that idle clients never send."""
         self._leaving = True
         if self._is_idle:
             self._stop_waiting()

@@ -1,4 +1,4 @@
-"""Cursors: where a page ended, as text that clients hand back unread."""
+"""Cursors: where a page ended, as opaque text that clients send back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Cursor = Annotated[str, Query(max_length=200, description="Where the last page e
 
 
 def written(place: Any) -> str:
-    """The cursor for a place; empty where there is no further page."""
+    """The cursor for a place; empty where there is no next page."""
     if place is None:
         return ""
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()

@@ -1,5 +1,7 @@
-"""Routes that Gorse's clients call and ours do not: lists for everybody, categories, one user's
-neighbours. What would tell one user about another is refused, with the reason."""
+"""Routes that Gorse's clients call and ours do not: lists for everybody, categories, neighbours.
+
+What would tell one user about another is refused, with the reason.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from fastapi import APIRouter, Body, HTTPException
 from starlette.concurrency import run_in_threadpool
 
 from epicrec import wire
-from epicrec.server.api.access import Admin, AnyCaller, Own, PathId, Serving
+from epicrec.server.api.access import Admin, AnyCaller, Own, PathId, Running
 from epicrec.server.api.cursors import Number, Offset
 from epicrec.server.api.feedback import PathType
 from epicrec.server.api.items import no_item
 from epicrec.server.api.recommend import Category, PathCategory, check_category, session
 from epicrec.server.service import Service
-from epicrec.server.store import catalogue, people, releases
+from epicrec.server.store import catalogue, feedback, users
 
 router = APIRouter(prefix="/api", tags=["gorse"])
 
@@ -24,62 +26,62 @@ _MOST = 10**6
 
 @router.get("/popular")
 async def popular(
-    serving: Serving, _: AnyCaller, n: Number = 10, offset: Offset = 0, category: Category = ""
+    service: Running, _: AnyCaller, n: Number = 10, offset: Offset = 0, category: Category = ""
 ) -> list[wire.Score]:
     """What those without data get: the most popular items."""
-    check_category(serving, category)
-    lists = serving.ranking.lists
+    check_category(service, category)
+    lists = service.ranking.lists
     found = [] if lists is None else await run_in_threadpool(lists.popular, n, offset, category)
     return [wire.Score(Id=name, Score=score) for name, score in found]
 
 
 @router.get("/popular/{category:path}")
 async def popular_in_category(
-    serving: Serving, caller: AnyCaller, category: PathCategory, n: Number = 10, offset: Offset = 0
+    service: Running, caller: AnyCaller, category: PathCategory, n: Number = 10, offset: Offset = 0
 ) -> list[wire.Score]:
     """The most popular items of one category."""
-    return await popular(serving, caller, n, offset, category)
+    return await popular(service, caller, n, offset, category)
 
 
 @router.get("/latest")
 async def latest(
-    serving: Serving, _: AnyCaller, n: Number = 10, offset: Offset = 0, category: Category = ""
+    service: Running, _: AnyCaller, n: Number = 10, offset: Offset = 0, category: Category = ""
 ) -> list[wire.Score]:
     """The newest items by the catalogue's timestamps; the score is the time."""
-    found = await serving.database.read(catalogue.latest, n, offset, category)
+    found = await service.database.read(catalogue.latest, n, offset, category)
     return [wire.Score(Id=name, Score=stamp) for name, stamp in found]
 
 
 @router.get("/latest/{category:path}")
 async def latest_in_category(
-    serving: Serving, caller: AnyCaller, category: PathCategory, n: Number = 10, offset: Offset = 0
+    service: Running, caller: AnyCaller, category: PathCategory, n: Number = 10, offset: Offset = 0
 ) -> list[wire.Score]:
     """The newest items of one category."""
-    return await latest(serving, caller, n, offset, category)
+    return await latest(service, caller, n, offset, category)
 
 
 @router.get("/item/{item_id}/neighbors/{category:path}")
 async def neighbours_in_category(
-    serving: Serving, _: AnyCaller, item_id: PathId, category: PathCategory, n: Number = 10,
+    service: Running, _: AnyCaller, item_id: PathId, category: PathCategory, n: Number = 10,
     offset: Offset = 0,
 ) -> list[wire.Score]:  # fmt: skip
     """The items of one category that are most like one item."""
-    check_category(serving, category)
-    lists = serving.ranking.lists
+    check_category(service, category)
+    lists = service.ranking.lists
     found = None
     if lists is not None:
         found = await run_in_threadpool(lists.neighbours, item_id, _MOST)
     if found is None:
         raise no_item()
     if category:
-        inside = await serving.database.read(catalogue.ids_in, category)
+        inside = await service.database.read(catalogue.ids_in, category)
         found = [one for one in found if one[0] in inside]
     return [wire.Score(Id=name, Score=score) for name, score in found[offset : offset + n]]
 
 
 @router.post("/session/recommend/{category:path}")
 async def session_in_category(
-    serving: Serving,
+    service: Running,
     caller: AnyCaller,
     category: PathCategory,
     feedback: Annotated[list[wire.Feedback], Body(max_length=wire.MOST_ROWS)],
@@ -87,15 +89,15 @@ async def session_in_category(
     offset: Offset = 0,
 ) -> list[wire.Score]:
     """The best items of one category for whoever released this; nothing of it is stored."""
-    return await session(serving, caller, feedback, n, offset, category)
+    return await session(service, caller, feedback, n, offset, category)
 
 
 @router.patch("/user/{user_id}")
 async def change_user(
-    serving: Serving, _: Admin, user_id: PathId, change: wire.UserPatch
+    service: Running, _: Admin, user_id: PathId, change: wire.UserPatch
 ) -> wire.RowAffected:
     """Change what is given of one user. For the admin."""
-    rows = await serving.database.write(people.patch, user_id, change)
+    rows = await service.database.write(users.patch, user_id, change)
     if rows == 0:
         raise HTTPException(404, "there is no such user")
     return wire.RowAffected(RowAffected=rows)
@@ -103,33 +105,33 @@ async def change_user(
 
 @router.put("/item/{item_id}/category/{category}")
 async def add_category(
-    serving: Serving, _: Admin, item_id: PathId, category: PathCategory
+    service: Running, _: Admin, item_id: PathId, category: PathCategory
 ) -> wire.RowAffected:
     """Put an item into a category; lists know it after the next training. For the admin."""
-    return await _change_category(serving, item_id, category, inside=True)
+    return await _change_category(service, item_id, category, inside=True)
 
 
 @router.delete("/item/{item_id}/category/{category}")
 async def remove_category(
-    serving: Serving, _: Admin, item_id: PathId, category: PathCategory
+    service: Running, _: Admin, item_id: PathId, category: PathCategory
 ) -> wire.RowAffected:
     """Take an item out of a category. For the admin."""
-    return await _change_category(serving, item_id, category, inside=False)
+    return await _change_category(service, item_id, category, inside=False)
 
 
 @router.get("/item/{item_id}/feedback")
-async def feedback_of_item(serving: Serving, _: Admin, item_id: PathId) -> list[wire.Feedback]:
+async def feedback_of_item(service: Running, _: Admin, item_id: PathId) -> list[wire.Feedback]:
     """All that was released about one item, by everybody. For the admin."""
-    return (await serving.database.read(releases.page, _MOST, item_id=item_id))[0]
+    return (await service.database.read(feedback.page, _MOST, item_id=item_id))[0]
 
 
 @router.get("/item/{item_id}/feedback/{feedback_type}")
 async def feedback_of_item_and_type(
-    serving: Serving, _: Admin, item_id: PathId, feedback_type: PathType
+    service: Running, _: Admin, item_id: PathId, feedback_type: PathType
 ) -> list[wire.Feedback]:
     """All of one type that was released about one item. For the admin."""
-    found, _next = await serving.database.read(
-        releases.page, _MOST, item_id=item_id, feedback_type=feedback_type
+    found, _next = await service.database.read(
+        feedback.page, _MOST, item_id=item_id, feedback_type=feedback_type
     )
     return found
 
@@ -143,9 +145,9 @@ async def user_neighbours(_: Own) -> None:
 
 
 async def _change_category(
-    serving: Service, item_id: str, category: str, *, inside: bool
+    service: Service, item_id: str, category: str, *, inside: bool
 ) -> wire.RowAffected:
-    rows = await serving.database.write(catalogue.put_into, item_id, category, inside=inside)
+    rows = await service.database.write(catalogue.put_into, item_id, category, inside=inside)
     if rows is None:
         raise no_item()
     return wire.RowAffected(RowAffected=rows)

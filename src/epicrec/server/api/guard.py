@@ -1,4 +1,4 @@
-"""Guard: around every request a bound on its size, headers for browsers, a log line, a count."""
+"""Guard: the middleware that bounds requests, adds headers for browsers, logs and counts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from epicrec.server.logs import event, log
-from epicrec.server.metrics import Metrics
+from epicrec.server.operations.logs import event, log
+from epicrec.server.operations.metrics import Metrics
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _HEADERS = [
@@ -22,16 +22,16 @@ _HEADERS = [
     (b"content-security-policy", b"default-src 'none'; style-src 'self'; frame-ancestors 'none'"),
 ]
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
-_SLOWEST = 10_000  # bytes a second that a body must bring on average, beyond the read timeout
-_STALLED = 30.0  # seconds until somebody who does not read a long answer is given up
+_SLOWEST = 10_000  # bytes a second: the average that a body must reach after the read timeout
+_STALLED = 30.0  # seconds until a client that does not read a long answer is given up
 
 SLASH = "\x1f"
-"""Stands in paths for a slash that was written `%2F`: it belongs to an id and parts nothing."""
+"""Replaces a slash written as `%2F` in a path: it belongs to an id and separates nothing."""
 _ENCODED_SLASH = re.compile(rb"%2f", re.IGNORECASE)
 
 
 class Guard:
-    """`larger` are limits of their own for paths that begin so."""
+    """`larger` are limits of their own for paths with these prefixes."""
 
     def __init__(
         self, app: ASGIApp, metrics: Metrics, body_limit: int, patience: float,
@@ -90,7 +90,7 @@ class Guard:
 
 
 class _Unread(Exception):
-    """A body that is not read to its end, and why."""
+    """A body is not read to its end; the message says why."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -98,7 +98,7 @@ class _Unread(Exception):
 
 
 async def _body(scope: Scope, receive: Receive, limit: int, patience: float) -> bytes:
-    """The whole body, where it is not too large and comes in time."""
+    """The whole body, where it is not too large and arrives in time."""
     too_large = _Unread(413, f"the body is larger than {limit:,} bytes; send less at a time")
     for name, value in scope["headers"]:
         if name == b"content-length" and int(value) > limit:
@@ -122,7 +122,7 @@ async def _body(scope: Scope, receive: Receive, limit: int, patience: float) -> 
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that says the body first and then goes on."""
+    """A `receive` that gives the body first and then goes on."""
     told = False
 
     async def receiving() -> Message:

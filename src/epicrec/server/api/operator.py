@@ -1,4 +1,4 @@
-"""Routes of the operator: health, figures, training, metrics, and two pages without a script."""
+"""Routes of the operator: health, figures, jobs, metrics, and two pages without scripts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from starlette.concurrency import run_in_threadpool
 from epicrec import wire
 from epicrec._version import __version__
 from epicrec.errors import EpicrecError, InputError
-from epicrec.server.api.access import Admin, Caller, Serving, browsing_admin
+from epicrec.server.api.access import Admin, Caller, Running, browsing_admin
 from epicrec.server.service import Service
-from epicrec.server.store import catalogue, people, releases
+from epicrec.server.store import catalogue, feedback, users
 from epicrec.server.store.database import cause, revision
-from epicrec.server.training.ledger import NO_LISTS, spent
+from epicrec.server.training.operator_ledger import NO_LISTS, spent
 from epicrec.server.training.publish import published
 
 router = APIRouter(tags=["operation"])
@@ -38,21 +38,21 @@ async def live() -> wire.Health:
 
 
 @router.get("/api/health/ready", responses={503: {"model": wire.Health}})
-async def ready(serving: Serving, response: Response) -> wire.Health:
+async def ready(service: Running, response: Response) -> wire.Health:
     """The process, its database and what it learned answer; where not, what is wrong."""
-    problem, why = serving.ranking.problem, ""
-    if problem and serving.ranking.lists is None:
+    problem, why = service.ranking.problem, ""
+    if problem and service.ranking.lists is None:
         why = "what was learned is damaged, and nothing older is there"
     elif problem:
         why = "the newest training is damaged; the one before it answers"
-    elif serving.model_problem:
+    elif service.model_problem:
         why = "the published model is damaged"
     connected, broken = True, ""
     try:
-        await serving.database.read(revision)
+        await service.database.read(revision)
     except Exception as error:
         connected, broken = False, cause(error)
-    is_ready = connected and not (problem and serving.ranking.lists is None)
+    is_ready = connected and not (problem and service.ranking.lists is None)
     if not is_ready:
         response.status_code = 503
     return wire.Health(
@@ -65,54 +65,54 @@ async def ready(serving: Serving, response: Response) -> wire.Health:
 
 
 @router.get("/api/dashboard/stats")
-async def stats(serving: Serving, _: Admin) -> dict[str, Any]:
+async def stats(service: Running, _: Admin) -> dict[str, Any]:
     """Counts, the guarantees of what was received, and what the published models have cost."""
-    return await figures(serving)
+    return await figures(service)
 
 
 @router.get("/api/dashboard/training")
-async def training(serving: Serving, _: Admin) -> dict[str, Any]:
+async def training(service: Running, _: Admin) -> dict[str, Any]:
     """How far the training is, its last result, and which training is being served."""
-    return serving.training_status()
+    return service.training_status()
 
 
 @router.post("/api/dashboard/train")
-async def train(serving: Serving, _: Admin) -> dict[str, bool]:
+async def train(service: Running, _: Admin) -> dict[str, bool]:
     """Train now, unless a training is under way."""
-    if serving.model_alone:
+    if service.model_alone:
         raise InputError(NO_LISTS)
-    return {"Started": serving.training.start()}
+    return {"Started": service.training.start()}
 
 
 @router.get("/api/dashboard/publishing")
-async def publishing(serving: Serving, _: Admin) -> dict[str, Any]:
+async def publishing(service: Running, _: Admin) -> dict[str, Any]:
     """How far the item model is, and its last result."""
-    return serving.publishing.status()
+    return service.publishing.status()
 
 
 @router.post("/api/dashboard/publish")
-async def publish(serving: Serving, _: Admin) -> dict[str, bool]:
+async def publish(service: Running, _: Admin) -> dict[str, bool]:
     """Train and publish a new item model. Each one is a release and counts in the ledger."""
-    return {"Started": serving.publishing.start()}
+    return {"Started": service.publishing.start()}
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-async def metrics(serving: Serving, _: Browsing) -> Response:
+async def metrics(service: Running, _: Browsing) -> Response:
     """Counts and times for Prometheus; the admin's key goes in as a password or bearer token."""
-    return Response(await run_in_threadpool(serving.metrics.text), media_type=CONTENT_TYPE_LATEST)
+    return Response(await run_in_threadpool(service.metrics.text), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/operator", response_class=HTMLResponse)
-async def operator_page(serving: Serving, _: Browsing) -> str:
+async def operator_page(service: Running, _: Browsing) -> str:
     """What the operator wants to know at a glance. The admin's key is the password."""
-    info = published(serving.settings)
+    info = published(service.settings)
     return _pages.get_template("operator.html").render(
         version=__version__,
-        figures=await figures(serving),
-        training=serving.training_status(),
-        publishing=serving.publishing.status(),
+        figures=await figures(service),
+        training=service.training_status(),
+        publishing=service.publishing.status(),
         published=info,
-        settings=serving.settings,
+        settings=service.settings,
     )
 
 
@@ -133,21 +133,21 @@ async def style() -> Response:
     return Response((_FOLDER / "style.css").read_text("utf-8"), media_type="text/css")
 
 
-async def figures(serving: Service) -> dict[str, Any]:
+async def figures(service: Service) -> dict[str, Any]:
     """Counts, guarantee mix and ledger, none of them about one person."""
-    found = await serving.database.read(_counts)
+    found = await service.database.read(_counts)
     try:
-        found["ledger"] = [str(total) for total in spent(serving.settings)]
+        found["ledger"] = [str(total) for total in spent(service.settings)]
     except EpicrecError as error:
         found["ledger"] = [str(error)]
     return found
 
 
 def _counts(connection: Any) -> dict[str, Any]:
-    by_type = releases.counts(connection)
+    by_type = feedback.counts(connection)
     return {
-        "counts": people.counts(connection)
+        "counts": users.counts(connection)
         | {"items": catalogue.count(connection), "feedback": sum(by_type.values())},
         "feedback_by_type": by_type,
-        "guarantees": releases.guarantee_mix(connection),
+        "guarantees": feedback.guarantee_mix(connection),
     }

@@ -1,4 +1,4 @@
-"""Routes of recommendations: for a user, for a session that is not stored, and the item model."""
+"""Routes of recommendations: for a user, for an unstored session, and the item model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from epicrec.server.api.access import (
     AnyCaller,
     Caller,
     PathId,
-    Serving,
+    Running,
     WithSlashes,
     caller_of,
     limit_address,
@@ -24,7 +24,7 @@ from epicrec.server.api.access import (
 )
 from epicrec.server.api.cursors import Number, Offset
 from epicrec.server.service import Service
-from epicrec.server.store.received import in_clear
+from epicrec.server.store.histories import in_clear
 from epicrec.server.training.publish import offered
 
 router = APIRouter(prefix="/api", tags=["recommendations"])
@@ -36,7 +36,7 @@ Source = Annotated[
 PathCategory = Annotated[str, WithSlashes, Path(max_length=64, pattern=wire.PRINTABLE)]
 Ids = list[str] | list[wire.Score]
 SCORES = "2"
-"""The X-API-Version that asks for scores, too."""
+"""The X-API-Version that asks for scores."""
 _VERSION = {"name": "X-API-Version", "in": "header", "description": "2 gives scores."}
 _VERSIONED = {"parameters": [_VERSION | {"required": False, "schema": {"type": "string"}}]}
 
@@ -47,9 +47,9 @@ async def recommend(
 ) -> Response:
     """The best items for a user, for that user or the admin; what they gave in clear is left
     out. For the admin somebody unknown is a newcomer, as with Gorse."""
-    serving, caller = service_of(request), await caller_of(request)
+    service, caller = service_of(request), await caller_of(request)
     with_scores = request.headers.get("x-api-version") == SCORES
-    body = await listed(serving, caller, user_id, n, offset, category, with_scores=with_scores)
+    body = await listed(service, caller, user_id, n, offset, category, with_scores=with_scores)
     return Response(body, media_type="application/json")
 
 
@@ -63,7 +63,7 @@ async def recommend_in_category(
 
 @router.post("/session/recommend")
 async def session(
-    serving: Serving,
+    service: Running,
     _: AnyCaller,
     feedback: Annotated[list[wire.Feedback], Body(max_length=wire.MOST_ROWS)],
     n: Number = 10,
@@ -71,8 +71,8 @@ async def session(
     category: Category = "",
 ) -> list[wire.Score]:
     """The best items for whoever released this; nothing of it is stored."""
-    check_category(serving, category)
-    lists = serving.ranking.lists
+    check_category(service, category)
+    lists = service.ranking.lists
     if lists is None:
         return []
     rows = [
@@ -80,16 +80,16 @@ async def session(
         for row in feedback
         if (key := lists.key_of(row.ItemId)) is not None
     ]
-    own = in_clear(rows, serving.settings.meaning, serving.settings.rating_type)
+    own = in_clear(rows, service.settings.feedback_rules, service.settings.rating_type)
     found = await run_in_threadpool(lists.for_own, own, n, offset, category)
     return [wire.Score(Id=name, Score=score) for name, score in found]
 
 
 @router.get("/model/info")
-async def model_info(serving: Serving, request: Request, source: Source = "") -> wire.ModelInfo:
+async def model_info(service: Running, request: Request, source: Source = "") -> wire.ModelInfo:
     """Which item model is published, and what it promises. Needs no key."""
     limit_address(request)
-    return _offered(serving, source)[0]
+    return _offered(service, source)[0]
 
 
 @router.head("/model", include_in_schema=False)
@@ -98,12 +98,12 @@ async def model_info(serving: Serving, request: Request, source: Source = "") ->
     response_class=FileResponse,
     responses={200: {"content": {"application/octet-stream": {}}}, 206: {}, 304: {}, 416: {}},
 )
-async def model(serving: Serving, request: Request, source: Source = "") -> Response:
+async def model(service: Running, request: Request, source: Source = "") -> Response:
     """The published item model as one file, in parts if asked for (`Range`). Needs no key, so that
     fetching it tells no user's name."""
     limit_address(request)
-    info, path = _offered(serving, source)
-    if serving.model_problem:
+    info, path = _offered(service, source)
+    if service.model_problem:
         raise HTTPException(503, "the published model is damaged; its operator can mend it")
     headers = {
         "ETag": f'"{info.Hash}"',
@@ -118,27 +118,27 @@ async def model(serving: Serving, request: Request, source: Source = "") -> Resp
     )
 
 
-def _offered(serving: Service, source: str) -> tuple[wire.ModelInfo, FilePath]:
-    found = offered(serving.settings, source)
+def _offered(service: Service, source: str) -> tuple[wire.ModelInfo, FilePath]:
+    found = offered(service.settings, source)
     if found is None:
         raise HTTPException(404, "no item model is published here yet")
     return found
 
 
-def check_category(serving: Service, category: str) -> None:
-    lists = serving.ranking.lists
+def check_category(service: Service, category: str) -> None:
+    lists = service.ranking.lists
     if category and lists is not None and not lists.has_category(category):
         raise HTTPException(404, "the catalogue has no such category; GET /api/items shows them")
 
 
 async def listed(
-    serving: Service, caller: Caller, user_id: str, n: int, offset: int, category: str, *,
+    service: Service, caller: Caller, user_id: str, n: int, offset: int, category: str, *,
     with_scores: bool,
 ) -> bytes:  # fmt: skip
-    """The answer to who asks for a list, as JSON: written here, as it is the most frequent one."""
-    user = await one_or_nobody(serving, caller, user_id)
-    check_category(serving, category)
-    found = await serving.ranking.recommend(user, n, offset, category)
+    """A user's list as JSON, written by hand as it is the most frequent answer."""
+    user = await one_or_nobody(service, caller, user_id)
+    check_category(service, category)
+    found = await service.ranking.recommend(user, n, offset, category)
     if with_scores:
         return json.dumps([{"Id": name, "Score": score} for name, score in found]).encode()
     return json.dumps([name for name, _ in found]).encode()

@@ -1,4 +1,4 @@
-"""Items: the operator's catalogue. Only the admin writes it."""
+"""The operator's catalogue: items, which only the admin writes, and every list ever drawn from."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sqlalchemy import Connection, delete, func, select, true, update
 from epicrec import wire
 from epicrec.data import Catalogue
 from epicrec.data.catalogue import with_text_ids
-from epicrec.server.store.bulk import keys_by_id
-from epicrec.server.store.database import CATALOGUE, insert, next_revision
+from epicrec.server.store.database import CATALOGUE, next_revision
 from epicrec.server.store.schema import catalogues, items
+from epicrec.server.store.sql import insert, keys_by_id
 
 
 def seconds(moment: datetime | None) -> int | None:
@@ -40,7 +40,7 @@ def put(connection: Connection, given: list[wire.Item]) -> int:
 
 
 def fill(connection: Connection, catalogue: Catalogue) -> int:
-    """Add the items of a catalogue that are not there yet; how many were."""
+    """Add the items of a catalogue that are missing. Returns how many were."""
     known = keys_by_id(connection, items, {str(item_id) for item_id in catalogue.item_ids})
     new = [
         wire.Item(
@@ -56,7 +56,7 @@ def fill(connection: Connection, catalogue: Catalogue) -> int:
 
 
 def patch(connection: Connection, item_id: str, change: wire.ItemPatch) -> int:
-    """Change what is given of one item; 0 where there is no such item."""
+    """Change the given fields of one item. Returns 0 where there is no such item."""
     values: dict[str, Any] = {}
     if change.IsHidden is not None:
         values["is_hidden"] = change.IsHidden
@@ -77,7 +77,7 @@ def patch(connection: Connection, item_id: str, change: wire.ItemPatch) -> int:
 
 
 def put_into(connection: Connection, item_id: str, category: str, *, inside: bool) -> int | None:
-    """Put an item into a category, or take it out; None where there is no such item."""
+    """Put an item into a category, or take it out. Returns None where there is no such item."""
     item = get(connection, item_id)
     if item is None:
         return None
@@ -91,7 +91,7 @@ def put_into(connection: Connection, item_id: str, category: str, *, inside: boo
 def latest(
     connection: Connection, n: int, offset: int, category: str = ""
 ) -> list[tuple[str, int]]:
-    """The items with the newest timestamps that may be recommended, with these."""
+    """The newest items that may be recommended, with their timestamps."""
     dated = items.c.is_hidden.is_(False) & items.c.timestamp.is_not(None)
     query = select(items.c.item_id, items.c.timestamp).where(dated, _is_in(category))
     newest = query.order_by(items.c.timestamp.desc(), items.c.item_key).limit(n).offset(offset)
@@ -104,7 +104,7 @@ def ids_in(connection: Connection, category: str) -> set[str]:
 
 
 def _is_in(category: str) -> Any:
-    """Whether the JSON list of categories holds this one; always, for none."""
+    """Whether the JSON list of categories holds this one; always true for no category."""
     if not category:
         return true()
     return items.c.categories.contains(json.dumps(category), autoescape=True)
@@ -124,7 +124,7 @@ def get(connection: Connection, item_id: str) -> wire.Item | None:
 def page(
     connection: Connection, n: int, after: int, search: str = ""
 ) -> tuple[list[wire.Item], int | None]:
-    """The next `n` items, those whose comment (the title) holds `search`, and where to go on."""
+    """The next `n` items whose comment (the title) contains `search`, and where to resume."""
     query = select(items).where(items.c.item_key > after).order_by(items.c.item_key).limit(n)
     if search:
         query = query.where(func.lower(items.c.comment).contains(search.lower(), autoescape=True))
@@ -147,13 +147,13 @@ def visible(connection: Connection) -> list[tuple[int, str, list[str]]]:
 
 
 def all_ids(connection: Connection) -> dict[int, str]:
-    """The ids of all items, hidden ones too, by their keys."""
+    """The ids of all items by their keys, hidden ones included."""
     return {row.item_key: row.item_id for row in connection.execute(select(items))}
 
 
 def public(connection: Connection) -> Catalogue | None:
-    """The items that may be recommended as a catalogue: titles, categories, and of the labels year
-    and popularity; None where there are none."""
+    """The items that may be recommended as a catalogue: titles, categories, and the labels year and
+    popularity. None where there are no such items."""
     rows = connection.execute(select(items).where(items.c.is_hidden.is_(False))).all()
     if not rows:
         return None
@@ -171,7 +171,7 @@ def public(connection: Connection) -> Catalogue | None:
 
 
 def keep(connection: Connection, catalogue: Catalogue) -> None:
-    """Remember a list of items that devices may draw by, also when another follows it."""
+    """Store a list of items that devices may draw from; it stays when another follows."""
     content = io.BytesIO()
     pa_parquet.write_table(with_text_ids(catalogue).to_table(), content, compression="zstd")
     new = insert(connection, catalogues).values(
@@ -189,7 +189,7 @@ def kept(connection: Connection, version: str) -> Catalogue | None:
 
 
 def _labels(catalogue: Catalogue, at: int) -> dict[str, Any]:
-    """What a catalogue says of an item in numbers."""
+    """Year and popularity of an item."""
     year: dict[str, Any] = {"year": int(catalogue.years[at])}
     known = catalogue.popularity
     return year if known is None else year | {"popularity": float(known[at])}

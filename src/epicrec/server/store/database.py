@@ -1,8 +1,8 @@
-"""The database: opened, migrated, read by many, written by one thread in groups.
+"""The database: opened, migrated, read by many threads, written by one in groups.
 
 `synchronous=FULL` makes SQLite sync its log at every commit, so acknowledged means durable. A sync
-takes milliseconds; the writer therefore commits everything that waits in one transaction, each
-change inside its own savepoint, and acknowledges after the commit.
+takes milliseconds; the writer therefore commits all waiting changes in one transaction, each inside
+its own savepoint, and acknowledges them after the commit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.concurrency import run_in_threadpool
 
 from epicrec.errors import EpicrecError, InputError
-from epicrec.server.rights import close, opener
+from epicrec.server.operations.file_permissions import close, opener
 from epicrec.server.store import schema
 
 P = ParamSpec("P")
@@ -37,13 +37,15 @@ _AT_ONCE = 256
 _WAITING = 10_000
 _CONNECT_SECONDS = 5
 _READ_SECONDS = 5
-_MIGRATING = 0x65706963  # the name of a lock
+_MIGRATION_LOCK = 0x65706963
+
+MIGRATIONS = Path(__file__).parent / "migrations"
 
 CHANGES, DELETIONS, CATALOGUE = 1, 2, 3
-"""What is counted: every change, users who were deleted, changes to items."""
+"""The rows of `state`: they count all changes, deletions of users, changes to the catalogue."""
 
 UNAVAILABLE = (OperationalError, InterfaceError, PoolTimeoutError)
-"""What is raised where the database, and not the statement, is at fault."""
+"""Errors of the database itself, not of a statement."""
 
 
 class Database:
@@ -52,7 +54,7 @@ class Database:
     def __init__(self, url: str) -> None:
         try:
             self.is_sqlite = make_url(url).get_backend_name() == "sqlite"
-            # errors must not carry the values of a statement into a log
+            # the values of a statement must not reach a log through an error
             self.engine = create_engine(
                 url, hide_parameters=True, pool_size=8, max_overflow=8,
                 connect_args={} if self.is_sqlite else {"connect_timeout": _CONNECT_SECONDS},
@@ -64,30 +66,27 @@ class Database:
             event.listen(self.engine, "begin", _begin_sqlite)
         self._queue: queue.Queue[_Change | None] = queue.Queue(_WAITING)
         self._thread: threading.Thread | None = None
-        self._looking: Connection | None = None  # of `look_up`, always open
+        self._looking: Connection | None = None  # of `look_up`, stays open
 
     def migrate(self, to: str = "head") -> None:
-        """Bring the tables up to date, in a file that is ours alone where it is a file."""
+        """Bring the tables up to date. SQLite's file is readable by its owner alone."""
         try:
             if self.is_sqlite and (file := self.engine.url.database):
-                with open(file, "ab", opener=opener):  # SQLite gives its log the same rights
+                with open(file, "ab", opener=opener):  # SQLite gives its log the same permissions
                     pass
                 for end in ("", "-wal", "-shm"):
                     close(Path(file + end))
             with self.engine.begin() as connection:
                 config = _migrations()
                 config.attributes["connection"] = connection
-                if not self.is_sqlite:  # of several that start at once one does it
-                    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATING})")
+                if not self.is_sqlite:  # of several servers that start at once one does it
+                    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
                 command.upgrade(config, to)
-                counted = [{"id": kind, "revision": 0} for kind in (CHANGES, DELETIONS, CATALOGUE)]
-                statement = insert(connection, schema.state).on_conflict_do_nothing()
-                connection.execute(statement, counted)
         except (OSError, OperationalError) as error:
             raise self._unusable(error) from error
 
     def version(self) -> str | None:
-        """Of the tables as they are; None where there are none. Nothing is made or changed."""
+        """The version of the tables; None where there are none. Nothing is made or changed."""
         if self.is_sqlite and not Path(self.engine.url.database or "").is_file():
             return None
         try:
@@ -102,7 +101,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One consistent view of everything until the block ends."""
+        """One consistent view of the database until the block ends."""
         with self.engine.connect() as connection:
             if not self.is_sqlite:
                 connection.execution_options(isolation_level="REPEATABLE READ")
@@ -127,7 +126,7 @@ class Database:
     async def ask(
         self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """A read by one statement, which is consistent by itself and needs no transaction."""
+        """Read by one statement, which is consistent in itself and needs no transaction."""
 
         def call() -> T:
             with self._autocommit() as connection:
@@ -138,8 +137,8 @@ class Database:
     async def look_up(
         self, function: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """A read of few rows by their keys, one at a time, over a connection that stays open. In
-        SQLite it is quicker than handing it to a thread would be."""
+        """Read a few rows by their keys, one call at a time, over a connection that stays open. In
+        SQLite this is quicker than handing it to a thread."""
 
         def call() -> T:
             try:
@@ -177,7 +176,7 @@ class Database:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what waits, then close."""
+        """Write the waiting changes, then close."""
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join()
@@ -185,7 +184,7 @@ class Database:
         self._stop_looking()
         end = time.monotonic() + _READ_SECONDS
         while self.engine.pool.checkedout() and time.monotonic() < end:  # type: ignore[attr-defined]
-            time.sleep(0.01)  # reads whose caller is gone go on; dispose would not close theirs
+            time.sleep(0.01)  # a read outlives its caller; dispose would leave its connection open
         self.engine.dispose()
 
     def _stop_looking(self) -> None:
@@ -225,15 +224,15 @@ class Database:
     # ---- housekeeping ---------------------------------------------------------------------
 
     def compact(self) -> None:
-        """Let the space of what was deleted be used again, without keeping anybody waiting: SQLite
-        has overwritten it, PostgreSQL takes it out of the tables' pages."""
+        """Free the space of deleted rows without blocking anybody: SQLite has overwritten them
+        already, PostgreSQL removes them from its pages."""
         if not self.is_sqlite:
             with self._autocommit() as connection:
                 connection.exec_driver_sql("VACUUM users, feedback, releases")
         self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Empty SQLite's log, which holds pages as they were before something was deleted."""
+        """Empty SQLite's log, which holds pages as they were before a deletion."""
         if self.is_sqlite:
             with self._autocommit() as connection:
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").close()
@@ -243,7 +242,7 @@ class Database:
 
 
 def _twice(call: Callable[[], T]) -> T:
-    """A read, once more where its connection was one to a database that has restarted since."""
+    """Read, and once more where the database has restarted since the connection was made."""
     try:
         return call()
     except DBAPIError as error:
@@ -253,11 +252,11 @@ def _twice(call: Callable[[], T]) -> T:
 
 
 class BusyError(EpicrecError):
-    """The server has more to do than it can; the same request may be sent again."""
+    """The server is overloaded; the same request may be sent again."""
 
 
 class _Change:
-    """A function that waits for the writer, and the future of whoever waits for it."""
+    """A change that waits for the writer, and the future of the caller who waits for it."""
 
     def __init__(
         self,
@@ -274,13 +273,13 @@ class _Change:
             with connection.begin_nested():
                 self.result = self.function(connection)
         except UNAVAILABLE:
-            raise  # with a full disk SQLite has undone the whole transaction, the others' part too
+            raise  # on a full disk SQLite has undone the whole transaction, others' changes too
         except Exception as error:
             self.error = error
 
     def acknowledge(self) -> None:
         def answer() -> None:
-            if self.done.done():  # whoever asked has gone away
+            if self.done.done():  # the caller has gone away
                 return
             if self.error is not None:
                 self.done.set_exception(self.error)
@@ -292,21 +291,21 @@ class _Change:
 
 
 def newest_version() -> str:
-    """Of the tables as this program means them."""
+    """The version of the tables that this program needs."""
     return str(ScriptDirectory.from_config(_migrations()).get_current_head())
 
 
 def _migrations() -> Config:
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(MIGRATIONS))
     return config
 
 
 def cause(error: BaseException) -> str:
-    """In plain words why the database cannot be used, without quoting a statement."""
+    """Why the database cannot be used, in plain words and without quoting a statement."""
     codes: list[str] = []
     at: BaseException | None = error
-    while at is not None:  # undoing what failed may have failed too; what came first tells
+    while at is not None:  # a failed rollback hides the first error, which is the cause
         found = getattr(at, "orig", at)
         codes.append(
             getattr(found, "sqlite_errorname", None) or getattr(found, "sqlstate", None) or ""
@@ -328,13 +327,13 @@ def revision(connection: Connection) -> int:
 
 
 def revisions(connection: Connection) -> dict[int, int]:
-    """How often what was changed; other processes see by it what they must look at again."""
+    """All counters; they tell other processes what has changed."""
     rows = connection.execute(select(schema.state.c.id, schema.state.c.revision))
     return {row.id: int(row.revision) for row in rows}
 
 
 def next_revision(connection: Connection, *also: int) -> int:
-    """Count one change, and one of those kinds."""
+    """Count a change, here and in the other given counters. Returns the number of changes."""
     change = (
         update(schema.state)
         .where(schema.state.c.id.in_((CHANGES, *also)))
@@ -345,41 +344,14 @@ def next_revision(connection: Connection, *also: int) -> int:
     return int(found[CHANGES])
 
 
-def rows_of(connection: Connection, statement: str, values: tuple[Any, ...]) -> list[Any]:
-    """What a statement finds, as the driver takes it and gives it, for what is asked most often:
-    SQLAlchemy's way, and a cursor for each, take several times as long. What goes wrong is left to
-    SQLAlchemy, which knows whether the connection is lost."""
-    cursor: Any = connection.info.get("cursor")  # kept with the connection
-    if cursor is None:
-        driver: Any = connection.connection
-        binary = {} if connection.dialect.name == "sqlite" else {"binary": True}
-        cursor = connection.info["cursor"] = driver.cursor(**binary)
-    try:
-        found: list[Any] = cursor.execute(statement, values).fetchall()
-    except connection.dialect.loaded_dbapi.Error:
-        return [tuple(row) for row in connection.exec_driver_sql(statement, values)]
-    return found
-
-
-def insert(connection: Connection, table: Any) -> Any:
-    """An INSERT that knows ON CONFLICT, which both databases have and the standard has not."""
-    if connection.dialect.name == "sqlite":
-        from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-
-        return sqlite_insert(table)
-    from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-
-    return postgresql_insert(table)
-
-
 def _prepare_sqlite(connection: Any, _: Any) -> None:
-    connection.isolation_level = None  # transactions begin where we say, savepoints included
+    connection.isolation_level = None  # we begin transactions and savepoints ourselves
     for pragma in (
         "busy_timeout = 10000",
         "journal_mode = WAL",
         "synchronous = FULL",
         "foreign_keys = ON",
-        "secure_delete = ON",  # what is deleted is overwritten
+        "secure_delete = ON",  # overwrite deleted rows
     ):
         connection.execute(f"PRAGMA {pragma}").close()
 
@@ -387,7 +359,7 @@ def _prepare_sqlite(connection: Any, _: Any) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     options = connection.get_execution_options()
     if options.get("isolation_level") != "AUTOCOMMIT":
-        # a writer takes its turn at once: a reader that turns writer half-way would be refused
+        # a writer locks at once: SQLite refuses a reader that becomes a writer half-way
         writes = options.get("epicrec_writes", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 

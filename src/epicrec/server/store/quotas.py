@@ -1,4 +1,4 @@
-"""Quotas: how much one user may store, so that nobody fills the disk for all the others."""
+"""Quotas: how much one user may store, so that nobody fills the disk."""
 
 from __future__ import annotations
 
@@ -16,19 +16,17 @@ T = TypeVar("T")
 
 MOST_TYPES = 16
 """Feedback types of one user."""
-
-
 _STATED = (releases.c.guarantee, releases.c.settings, releases.c.aggregates)
 
 
 class QuotaError(InputError):
-    """A user stores more than they may; nothing of the change stays."""
+    """A user would store more than they may; the change is undone."""
 
 
 def within(
     settings: Settings, user_key: int, change: Callable[Concatenate[Connection, P], T]
 ) -> Callable[Concatenate[Connection, P], T]:
-    """The change, which fails and is undone where the user's share grows beyond what it may be."""
+    """The change, which fails and is undone where the user would store more than they may."""
 
     def bounded(connection: Connection, /, *args: P.args, **kwargs: P.kwargs) -> T:
         result = change(connection, *args, **kwargs)

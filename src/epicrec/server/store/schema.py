@@ -1,4 +1,4 @@
-"""The tables. Whoever changes one adds a migration; a test compares the two."""
+"""The tables. Change the migrations with them: a test compares the two."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-# SQLite counts rows in INTEGER only; PostgreSQL wants BIGINT for the same. Keys are never used
-# twice: a list computed for someone who left must not fall to a newcomer.
+# SQLite autoincrements INTEGER only; PostgreSQL needs BIGINT for the same. Keys are never reused:
+# a list computed for someone who left must not go to a newcomer.
 _KEY = BigInteger().with_variant(Integer(), "sqlite")
 
 state = Table(
     "state",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("revision", BigInteger, nullable=False),  # grows with every change
+    Column("revision", BigInteger, nullable=False),  # a counter; `database` says of what
 )
 
 users = Table(
@@ -34,7 +34,7 @@ users = Table(
     metadata,
     Column("user_key", _KEY, primary_key=True),
     Column("user_id", Text, nullable=False, unique=True),
-    Column("secret_digest", LargeBinary, unique=True),  # null where only the admin speaks for them
+    Column("secret_digest", LargeBinary, unique=True),  # null: only the admin speaks for them
     Column("labels", Text, nullable=False),
     Column("comment", Text, nullable=False),
     Column("seen_day", Integer, nullable=False),  # days since 1970, no finer
@@ -62,7 +62,7 @@ feedback = Table(
     Column("user_key", ForeignKey("users.user_key", ondelete="CASCADE"), primary_key=True),
     Column("item_key", ForeignKey("items.item_key", ondelete="CASCADE"), primary_key=True),
     Column("feedback_type", Text, primary_key=True),
-    # the release it came with, 0 for none: batches about the same item stand side by side
+    # the release it came with, 0 for none: releases about the same item are kept apart
     Column("release_key", BigInteger, primary_key=True, autoincrement=False),
     Column("value", Double, nullable=False),
     Column("timestamp", BigInteger),
@@ -79,8 +79,8 @@ releases = Table(
     Column("feedback_type", Text, nullable=False),
     Column("release_id", Text, nullable=False),  # the client's name for it
     Column("rows", Integer, nullable=False),
-    Column("guarantee", Text, nullable=False),  # JSON as stated by the client, or empty
-    Column("method", Text, nullable=False),  # empty where it was not told: before 0.2
+    Column("guarantee", Text, nullable=False),  # JSON, as stated by the client
+    Column("method", Text, nullable=False),
     Column("settings", Text, nullable=False),  # JSON, as are the aggregates
     Column("aggregates", Text, nullable=False),
     Index("release_of_user", "user_key", "feedback_type", "release_id", unique=True),
@@ -105,10 +105,10 @@ catalogues = Table(
     Column("version", Text, primary_key=True),
     Column("content", LargeBinary, nullable=False),  # Parquet
 )
-"""Every list of items that releases may have been drawn by, also those of earlier days."""
+"""Every list of items, current or earlier, that a release may have been drawn from."""
 
 
-# ---- the collective: what a leader or a helper remembers of its rounds ------------------------
+# ---- the shared model: what a leader or a helper records of its rounds ------------------------
 
 
 def _round_key() -> tuple[Column[str], Column[int]]:
@@ -158,4 +158,4 @@ collective_admitted = Table(
 )
 
 NOT_IN_BACKUPS = (collective_keys, collective_reports)
-"""A server that was restored cannot open what was sealed for the one before it."""
+"""A restored server cannot open reports that were sealed for the server before it."""

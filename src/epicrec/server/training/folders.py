@@ -1,4 +1,4 @@
-"""Folders: trainings on disk. One is written, then adopted; who leaves is overwritten in them."""
+"""Folders of trainings: written, then adopted; users who leave are overwritten in all of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import numpy as np
 from epicrec.arrays import Array
 from epicrec.errors import InputError
 from epicrec.files import locked, sync_folder
-from epicrec.server.rights import close, opener
-from epicrec.server.training.folding import Folding
+from epicrec.server.operations.file_permissions import close, opener
+from epicrec.server.training.fold_in import FoldIn
 
 ARRAYS = (
     "item_keys",  # of the items that may be recommended, ascending
@@ -33,11 +33,11 @@ ARRAYS = (
     "top_scores",
 )
 _PERSONAL = {"user_factors": 0, "seen_items": -1, "top_items": -1, "top_scores": 0}
-"""What is about one user, and what stands there when they are gone."""
+"""The arrays about users, and the value that overwrites those who left."""
 
 
 def save(
-    folder: Path, meta: dict[str, Any], arrays: dict[str, Array], folding: Folding | None = None
+    folder: Path, meta: dict[str, Any], arrays: dict[str, Array], fold_in: FoldIn | None = None
 ) -> None:
     """Write a training; it counts only once `adopt` names it."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -47,14 +47,14 @@ def save(
             np.save(file, arrays[name], allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
-    if folding is not None:
-        meta = meta | {"folding": folding.save(folder)}
+    if fold_in is not None:
+        meta = meta | {"folding": fold_in.save(folder)}
         close(folder)
     _write_meta(folder, meta, {name: _sum(arrays[name]) for name in ARRAYS})
 
 
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, Array]]:
-    """What was written, arrays mapped and compared with their checksums."""
+    """What `save` wrote: meta data, and arrays mapped into memory after a check of their sums."""
     try:
         meta, sums = _meta(folder)
         arrays: dict[str, Array] = {
@@ -74,10 +74,10 @@ def unreadable(folder: Path, error: Exception) -> InputError:
 
 
 def _meta(folder: Path) -> tuple[dict[str, Any], dict[str, int]]:
-    """What stands in `meta.json`, and the checksums of the arrays; none before there were any."""
+    """The contents of `meta.json`, and the checksums of the arrays that are not being changed."""
     meta: dict[str, Any] = json.loads((folder / "meta.json").read_text("utf-8"))
-    sums: dict[str, int] = meta.pop("sums", {})
-    if sums and sums.pop("meta") != zlib.crc32(json.dumps(meta).encode()):
+    sums: dict[str, int] = meta.pop("sums")
+    if sums.pop("meta") != zlib.crc32(json.dumps(meta).encode()):
         raise ValueError("meta.json is not what was written")
     return meta, sums
 
@@ -92,7 +92,7 @@ def _sum(array: Array) -> int:
 
 
 def adopt(models: Path, number: int) -> None:
-    """Make a training the current one, in one step, and remove all but the one before it."""
+    """Make a training the current one in one step, and remove all but it and the one before."""
     before = current(models)
     write_atomically(models / "current", str(number))
     for folder in models.iterdir():
@@ -101,7 +101,7 @@ def adopt(models: Path, number: int) -> None:
 
 
 def numbers(models: Path) -> list[int]:
-    """The current training and those before it that are still there, newest first."""
+    """The current training and the earlier ones that are left, newest first."""
     newest = current(models)
     if newest is None:
         return []
@@ -118,7 +118,7 @@ def current(models: Path) -> int | None:
 
 
 def has_learned(models: Path) -> bool:
-    """Whether the current training was learned from anything, as far as can be read."""
+    """Whether the current training was learned from any feedback; True where it is unreadable."""
     number = current(models)
     try:
         learned = number is not None and np.load(models / str(number) / "seen_items.npy").size
@@ -135,7 +135,7 @@ def discard(models: Path) -> None:
 
 
 def scrub(models: Path, user_keys: Sequence[int]) -> None:
-    """Overwrite everything the trainings on disk hold about these users; `seal` comes later."""
+    """Overwrite all that the trainings on disk hold about these users; call `seal` later."""
     wanted = np.array(sorted(user_keys), np.int64)
     with locked(models / ".lock", wait=True):
         for folder in _trainings(models):
@@ -146,12 +146,12 @@ def scrub(models: Path, user_keys: Sequence[int]) -> None:
 
 
 def seal(models: Path) -> None:
-    """Sum up again what was overwritten."""
+    """Write new checksums for what was overwritten."""
     with locked(models / ".lock", wait=True):
         for folder in _trainings(models):
             try:
                 meta, sums = _meta(folder)
-                changed = [name for name in _PERSONAL if sums and name not in sums]
+                changed = [name for name in _PERSONAL if name not in sums]
                 for name in changed:
                     sums[name] = _sum(np.load(folder / f"{name}.npy", mmap_mode="r"))
             except (OSError, ValueError, KeyError):
@@ -176,8 +176,8 @@ def _scrub(folder: Path, wanted: Array) -> None:
     if all(np.all(column[span] == empty) for column, span, empty in spans):
         return
     meta, sums = _meta(folder)
-    if sums:  # what is about to change is not compared until it is sealed
-        _write_meta(folder, meta, {name: s for name, s in sums.items() if name not in _PERSONAL})
+    # no checksum until it is sealed: a crash in between must not make the training unreadable
+    _write_meta(folder, meta, {name: s for name, s in sums.items() if name not in _PERSONAL})
     for column, span, empty in spans:
         column[span] = empty
     for column in columns.values():
@@ -185,7 +185,7 @@ def _scrub(folder: Path, wanted: Array) -> None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """The file holds the old text or the new one, never a part, whatever happens in between."""
+    """Replace a file: it holds the old text or the new one, never a part, even after a crash."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with open(temporary, "w", encoding="utf-8", opener=opener) as file:
         file.write(text)

@@ -1,8 +1,8 @@
-"""Job: training and publishing, each in a process of its own so that answers stay quick.
+"""Jobs: training and publishing, each in a process of its own so that answers stay quick.
 
 `python -m epicrec.server.training.job train` reads the settings as JSON on stdin and keeps its
-progress and its last result in `train.json`. Killed at any moment it leaves the last good model,
-and may simply be started again.
+progress and its last result in `train.json`. Killed at any moment, it leaves the last good model
+and can be started again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Status = dict[str, Any]
 
 
 class Job:
-    """Starts the process, says how far it is, and tells when it is done."""
+    """Starts the process, reports its progress, and calls `done` at its end."""
 
     def __init__(self, task: Task, settings: Settings, done: Callable[[Status], None]) -> None:
         self.task, self.settings, self.done = task, settings, done
@@ -40,7 +40,7 @@ class Job:
         return self._watch is not None and not self._watch.done()
 
     def start(self) -> bool:
-        """Begin, unless it is running already."""
+        """Start, unless it is running already. Returns whether it was started."""
         if self.running:
             return False
         self._watch = asyncio.create_task(self._run())
@@ -56,14 +56,14 @@ class Job:
         await self.wait()
 
     def status(self) -> Status:
-        """What the job last said. One that died without a word was interrupted."""
+        """The last status that the job wrote; 'interrupted' where it died without writing one."""
         status = read_status(self.settings, self.task)
         if status["state"] == "running" and not self.running and not self._is_elsewhere():
             status["state"] = "interrupted"
         return status
 
     def _is_elsewhere(self) -> bool:
-        """Whether another process of this server is at it."""
+        """Whether another process of this server runs the job."""
         try:
             with locked(_lock_file(self.settings, self.task), wait=False):
                 return False
@@ -87,7 +87,7 @@ def read_status(settings: Settings, task: Task) -> Status:
 
 
 def run(task: Task, settings: Settings) -> Status:
-    """Do the work in this process, unless another is at it, and keep the status file up to date."""
+    """Run the job in this process, unless another runs it, and keep the status file up to date."""
     try:
         with locked(_lock_file(settings, task), wait=False):
             return _work(task, settings)
@@ -97,8 +97,8 @@ def run(task: Task, settings: Settings) -> Status:
 
 def _work(task: Task, settings: Settings) -> Status:
     from epicrec.server.store.database import Database
-    from epicrec.server.training.fit import train
     from epicrec.server.training.publish import publish
+    from epicrec.server.training.train_lists import train
 
     path = _status_file(settings, task)
     before = read_status(settings, task)
@@ -108,7 +108,7 @@ def _work(task: Task, settings: Settings) -> Status:
 
     def say(what: str, done: int, total: int) -> None:
         nonlocal written
-        if os.getppid() != parent:  # the server is gone; the next one starts its own
+        if os.getppid() != parent:  # the server has died; the next one starts its own job
             raise SystemExit(1)
         status.update(what=what, done=done, total=total)
         if time.monotonic() - written > 0.5 or done == total:
@@ -131,7 +131,7 @@ def _work(task: Task, settings: Settings) -> Status:
 
 
 def _plain(error: Exception) -> str:
-    """Our own errors in full; of others only the kind and the place, as they may quote data."""
+    """Our own errors in full; of others only type and place, as they may quote data."""
     if isinstance(error, EpicrecError):
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]

@@ -1,9 +1,9 @@
-"""Publish: the private item model that clients fetch to rank on the device with their true history.
+"""Publish the private item model, with which clients rank their true history on the device.
 
 Every published model is a release about the people whose ratings it was learned from. Its guarantee
-goes into the operator's ledger, on disk, before the file can be fetched; over it, nothing is.
-One learned from releases alone is post-processing of what devices have drawn and counted
-themselves: it costs nothing further, and stands beside the other.
+is written to the operator's ledger before the file can be fetched; over the limit nothing is
+published. A model learned from releases alone is post-processing of what devices have randomised
+and accounted for themselves: it costs nothing further, and is published beside the other.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from epicrec import wire
 from epicrec.data import Catalogue, Ratings, Scale, load_dataset
 from epicrec.errors import EpicrecError, InputError
 from epicrec.models import Recommender, model_class
-from epicrec.models.alterego.items import D2PSvd
+from epicrec.models.d2p.recommenders import D2PSvd
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
 from epicrec.server.settings import STORE, Settings
-from epicrec.server.store import catalogue, received
+from epicrec.server.store import catalogue, histories
 from epicrec.server.store.database import Database
-from epicrec.server.training import folders, ledger
-from epicrec.server.training.evidence import Evidence
+from epicrec.server.training import folders, operator_ledger
 from epicrec.server.training.folders import write_atomically
+from epicrec.server.training.training_data import TrainingData
 
 METHOD = "covariance-svd"
 _OWN, _LEARNED = ("current.json", "item-model-{}.npz"), ("learned.json", "learned-model-{}.npz")
@@ -42,8 +42,8 @@ Fit = Callable[[Ratings, Settings, Catalogue], Recommender]
 
 
 def fit_private(ratings: Ratings, settings: Settings, features: Catalogue) -> Recommender:
-    """The published model: private factors of the item covariances, and tastes by what is public
-    of the items."""
+    """The published model: private factors of the item covariances, and tastes by the items' public
+    features."""
     make: Any = model_class(METHOD)
     model: Recommender = make(
         epsilon=settings.publish_epsilon,
@@ -55,7 +55,7 @@ def fit_private(ratings: Ratings, settings: Settings, features: Catalogue) -> Re
 
 
 def publish(settings: Settings, database: Database, fit: Fit = fit_private) -> dict[str, Any]:
-    """Fit a private model, enter it in the ledger, and only then make it the published one."""
+    """Fit a private model, record it in the ledger, and only then make it the published one."""
     started = time.time()
     if not settings.train_from:
         raise InputError("nothing to publish from; set train_from to a rating set or 'store'")
@@ -69,7 +69,7 @@ def publish(settings: Settings, database: Database, fit: Fit = fit_private) -> d
     before = published(settings)
     version = before.Version + 1 if before else 1
     promise = replace(promise, assumes=(*promise.assumes, *_assumptions(settings)))
-    ledger.record_model(settings, promise, version)
+    operator_ledger.record_model(settings, promise, version)
     info = _write(settings, model, promise, METHOD, version, _OWN)
     report("publishing the item model", 2, 2)
     return {
@@ -82,12 +82,16 @@ def publish(settings: Settings, database: Database, fit: Fit = fit_private) -> d
     }
 
 
-def publish_learned(settings: Settings, found: Evidence, model: D2PSvd) -> dict[str, Any] | None:
-    """Publish the item model of all releases that state a proved guarantee within the limit, and of
-    nothing else; what it says, or None where there is no such release. `model` is that of all that
-    is known, which is the same where such releases are all there is."""
+def publish_learned(
+    settings: Settings, found: TrainingData, model: D2PSvd
+) -> dict[str, Any] | None:
+    """Publish the item model of all releases with a proved guarantee within the limit, and of
+    nothing else. Returns its summary, None where there is no such release. `model` was learned from
+    everything, and is reused where everything is such releases."""
     proved = [
-        held for law, held in found.drawn if law.proved and held.epsilon <= settings.limit_epsilon
+        held
+        for mechanism, held in found.drawn
+        if mechanism.proved and held.epsilon <= settings.limit_epsilon
     ]
     if not sum(held.counts.nnz for held in proved):
         return None
@@ -104,12 +108,12 @@ def _write(
     settings: Settings, model: Recommender, promise: Guarantee, method: str, version: int,
     slot: tuple[str, str],
 ) -> wire.ModelInfo:  # fmt: skip
-    """The model's file, then the word that it is the published one."""
+    """Write the model's file, then the record that makes it the published one."""
     current, name = slot
     folder = _folder(settings)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / name.format(version)
-    path.touch(mode=0o600)  # what is saved takes the rights of the file it replaces
+    path.touch(mode=0o600)  # `save` keeps the permissions of the file it replaces
     model.save(path)
     content = path.read_bytes()
     info = wire.ModelInfo(
@@ -125,23 +129,23 @@ def _write(
     write_atomically(folder / current, info.model_dump_json())
     for old in folder.glob(name.format("*")):
         if old.name not in (path.name, name.format(version - 1)):
-            old.unlink()  # the one before stays for downloads that are under way
+            old.unlink()  # the one before stays for running downloads
     return info
 
 
 def published(settings: Settings) -> wire.ModelInfo | None:
-    """What is published now."""
+    """The published model."""
     return _info(settings, _OWN)
 
 
 def learned(settings: Settings) -> wire.ModelInfo | None:
-    """The model that was learned from releases, and published beside it."""
+    """The model that was learned from releases and published beside it."""
     return _info(settings, _LEARNED)
 
 
 def offered(settings: Settings, source: str = "") -> tuple[wire.ModelInfo, Path] | None:
-    """What clients are given, with its file: the published model, else the one from releases; that
-    one in any case where the `source` is "releases"."""
+    """The model that clients get, with its file: the published one, else the one from releases;
+    always the latter where `source` is "releases"."""
     for slot in (_LEARNED,) if source == "releases" else (_OWN, _LEARNED):
         info = _info(settings, slot)
         if info is not None:
@@ -158,7 +162,7 @@ def _info(settings: Settings, slot: tuple[str, str]) -> wire.ModelInfo | None:
 
 
 def published_file(settings: Settings) -> Path | None:
-    """The file of what is published now, whole."""
+    """The file of the published model, after a check of its hash."""
     info = published(settings)
     if info is None:
         return None
@@ -175,22 +179,22 @@ def published_file(settings: Settings) -> Path | None:
 
 
 def keep_promises(settings: Settings) -> None:
-    """What is on disk at a start, brought in line: where everything is to come from the model no
-    lists remain, and a model whose guarantee lists have broken says that it gives none."""
-    if ledger.model_alone(settings):
+    """Make the files on disk agree with the ledger at a start: where the model alone answers, lists
+    are deleted; a model whose guarantee lists have broken states none."""
+    if operator_ledger.model_alone(settings):
         models = settings.folder / "models"
         if folders.has_learned(models):
-            ledger.record_lists(settings)
+            operator_ledger.record_lists(settings)
         folders.discard(models)
     info = published(settings)
-    if info is not None and ledger.is_broken(settings, info.Version):
+    if info is not None and operator_ledger.is_broken(settings, info.Version):
         none = Guarantee.none(unit="user").to_dict()
         changed = info.model_copy(update={"Guarantee": none})
-        write_atomically(_folder(settings) / "current.json", changed.model_dump_json())
+        write_atomically(_folder(settings) / _OWN[0], changed.model_dump_json())
 
 
 def _assumptions(settings: Settings) -> tuple[str, ...]:
-    """What the guarantee takes for granted beyond the model's own proof."""
+    """What the guarantee assumes beyond the model's own proof."""
     if settings.train_from != STORE:
         return (
             "the people of the rating set are others than those who send to this server, whose "
@@ -208,19 +212,19 @@ def _folder(settings: Settings) -> Path:
 
 
 def rating_set(settings: Settings) -> Ratings:
-    """The public set that is named, on the scale that is set; histories have none."""
+    """The public rating set of the settings, on their scale; implicit feedback has none."""
     explicit = settings.publish_feedback == "explicit"
     scale = Scale.parse(settings.rating_scale) if explicit else None
     return load_dataset(settings.train_from, scale=scale, rated=explicit).ratings
 
 
 def _ratings(settings: Settings, database: Database) -> tuple[Ratings, Catalogue]:
-    """Ratings over the operator's catalogue and on the scale that is set: both are public, and
-    neither is read off what happened to be rated."""
+    """Ratings over the operator's catalogue and on the scale of the settings: both are public, and
+    neither is derived from the ratings."""
     with database.reading() as connection:
         ids = {key: item_id for key, item_id, _ in catalogue.visible(connection)}
         features = catalogue.public(connection)
-        given = received.given_ratings(connection, settings.rating_type)
+        given = histories.given_ratings(connection, settings.rating_type)
     if features is None:
         raise InputError(
             "the catalogue is empty, and it alone says which items a model may name; set "

@@ -1,0 +1,300 @@
+"""Extension: browsers that report what was watched in them, each paired by a code.
+
+A browser that gave the code gets a token and a public key. Its messages are sealed to that key, the
+token inside. Every entry has a name of its own, so one that arrives twice counts once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import threading
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from epicrec.client.history import now
+from epicrec.client.imports.csv_tables import instant
+from epicrec.client.imports.reading import Reading
+from epicrec.client.imports.review import Imports
+from epicrec.client.imports.sealed_messages import SealedKey
+from epicrec.client.store import Store
+from epicrec.client.viewing import FILM, SERIES, Evidence, Viewing
+
+SOURCE = "extension"
+ABOUT = "browser extension"
+TRIES, LIFETIME = 5, 600.0
+"""How often a code may be guessed wrongly, and how many seconds it lives."""
+MOST_ENTRIES = 500
+_LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"
+_SITE = re.compile(r"[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63}){1,9}")
+_ORIGIN = re.compile(r"(chrome|moz|safari-web)-extension://[\w-]{1,64}")
+_EVIDENCE = {"watched": Evidence.WATCHED, "looked at": Evidence.LOOKED_UP}
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """A browser that may tell what was watched in it."""
+
+    id: str
+    created: str
+    origin: str
+    seen: str | None
+
+    @property
+    def browser(self) -> str:
+        return "Firefox" if self.origin.startswith("moz") else "Chromium or a relative"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site that a browser was allowed to look at."""
+
+    name: str
+    allowed: bool
+    seen: str | None
+    """The day on which something was last recognised there."""
+    missed: str | None
+    """The day on which a long video was last not recognised there."""
+
+    @property
+    def is_doubtful(self) -> bool:
+        return self.missed is not None and (self.seen or "") < self.missed
+
+
+@dataclass
+class _Code:
+    text: str
+    until: float
+    tries: int = TRIES
+
+
+class Extension:
+    """The paired browsers, their sites, and what they tell."""
+
+    def __init__(self, store: Store, imports: Imports, reading: Reading) -> None:
+        self._store, self._imports, self._reading = store, imports, reading
+        self._code: _Code | None = None
+        self._lock = threading.Lock()
+
+    # ---- pairing --------------------------------------------------------------------------
+
+    def new_code(self, port: int) -> str:
+        """A code to enter in the browser, once; it begins with the port and is kept nowhere."""
+        letters = "".join(secrets.choice(_LETTERS) for _ in range(12))
+        parts = "-".join(letters[i : i + 4] for i in (0, 4, 8))
+        with self._lock:
+            self._code = _Code(letters, time.monotonic() + LIFETIME)
+        return f"{port}-{parts}"
+
+    def pair(self, code: str, origin: str, former: str = "") -> dict[str, str] | None:
+        """A token and a key for the browser that gives the code; the code is used up.
+
+        A browser that was paired before names its `former` pairing: the new one takes its place and
+        has its key, so that what waits there can still be read. After a few wrong codes none is
+        right any more, until a new one is made.
+        """
+        given = re.sub(r"[^0-9A-Z]", "", code.upper())[-12:]
+        with self._lock:
+            if self._code is None or time.monotonic() > self._code.until:
+                return None
+            if not hmac.compare_digest(given, self._code.text):
+                self._code.tries -= 1
+                if self._code.tries == 0:
+                    self._code = None
+                return None
+            self._code = None
+        identity, token = secrets.token_hex(8), secrets.token_urlsafe(32)
+        with self._store.changing() as db:
+            row = db.execute(
+                "SELECT key FROM pairings WHERE id = ? AND origin = ?", (former, origin)
+            ).fetchone()
+            key = SealedKey.new() if row is None else SealedKey.from_text(row["key"])
+            if row is not None:
+                db.execute("DELETE FROM pairings WHERE id = ?", (former,))
+            db.execute(
+                "INSERT INTO pairings VALUES (?, ?, ?, ?, ?, NULL)",
+                (identity, now(), origin, _hashed(token), key.to_text()),
+            )
+        return {"pairing": identity, "token": token, "key": b64encode(key.public).decode()}
+
+    def pairings(self) -> list[Pairing]:
+        with self._store.reading() as db:
+            rows = db.execute("SELECT id, created, origin, seen FROM pairings ORDER BY created")
+            return [Pairing(*row) for row in rows]
+
+    def revoke(self, identity: str) -> None:
+        """Forget a browser and its key: nothing it sealed can be opened any more."""
+        with self._store.changing() as db:
+            db.execute("DELETE FROM pairings WHERE id = ?", (identity,))
+
+    # ---- sites ----------------------------------------------------------------------------
+
+    def sites(self) -> list[Site]:
+        with self._store.reading() as db:
+            rows = db.execute("SELECT name, allowed, seen, missed FROM sites ORDER BY name")
+            return [Site(row[0], bool(row[1]), row[2], row[3]) for row in rows]
+
+    def switch(self, name: str, *, allowed: bool) -> None:
+        with self._store.changing() as db:
+            db.execute("UPDATE sites SET allowed = ? WHERE name = ?", (allowed, name))
+
+    # ---- messages -------------------------------------------------------------------------
+
+    def receive(self, identity: str, sealed: str, origin: str) -> str | None:
+        """Take a message in and answer which entries are here; None if the sender is not paired.
+
+        All of it is on the disk before the answer is given.
+        """
+        with self._store.reading() as db:
+            row = db.execute(
+                "SELECT token, key FROM pairings WHERE id = ? AND origin = ?", (identity, origin)
+            ).fetchone()
+        raw = _bytes(sealed)
+        if row is None or raw is None:
+            return None
+        key = SealedKey.from_text(row["key"])
+        message = _read(key.open(raw))
+        if message is None:
+            return None
+        if not hmac.compare_digest(_hashed(_text(message.get("token"))), row["token"]):
+            return None
+        arrived = []
+        with self._store.changing() as db:
+            db.execute("UPDATE pairings SET seen = ? WHERE id = ?", (now(), identity))
+            self._note_sites(message.get("sites"))
+            for entry in _list(message.get("entries"))[:MOST_ENTRIES]:
+                if isinstance(entry, dict) and (name := _text(entry.get("id"))):
+                    self._take(name, _read(key.open(_bytes(_text(entry.get("sealed"))) or b"")))
+                    arrived.append(name)
+            off = [site.name for site in self.sites() if not site.allowed]
+        answer = json.dumps({"arrived": arrived, "off": off}).encode()
+        return b64encode(key.answer(raw, answer)).decode()
+
+    def _take(self, name: str, entry: dict[str, Any] | None) -> None:
+        """One entry, unless it is here already or cannot be read."""
+        with self._store.changing() as db:
+            fresh = db.execute(
+                "INSERT OR IGNORE INTO arrivals VALUES (?, ?, NULL, NULL, NULL)", (name, now())
+            ).rowcount
+            if not fresh or entry is None:
+                return
+            if undone := _text(entry.get("undoes")):
+                self._undo(undone)
+                return
+            viewing = _viewing(entry)
+            allowed = {site.name for site in self.sites() if site.allowed}
+            if viewing is None or entry.get("site") not in allowed:
+                return
+            match = self._reading.matcher.match(viewing, self._imports.answers())
+            where = self._imports.enter(ABOUT, viewing, match)
+            db.execute(
+                "UPDATE arrivals SET viewing = ?, batch = ?, row = ? WHERE id = ?", (*where, name)
+            )
+
+    def _undo(self, name: str) -> None:
+        """Take back what one entry brought, unless another entry says the same."""
+        with self._store.changing() as db:
+            row = db.execute("SELECT viewing, batch, row FROM arrivals WHERE id = ?", (name,))
+            if (found := row.fetchone()) is None:
+                db.execute(  # it is still under way, or never came
+                    "INSERT INTO arrivals VALUES (?, ?, NULL, NULL, NULL)", (name, now())
+                )
+                return
+            db.execute("UPDATE arrivals SET viewing = NULL, row = NULL WHERE id = ?", (name,))
+            db.execute(
+                "DELETE FROM viewings WHERE id = ? AND source = ? "
+                "AND NOT EXISTS (SELECT 1 FROM arrivals WHERE viewing = ?)",
+                (found["viewing"], SOURCE, found["viewing"]),
+            )
+            db.execute(
+                "DELETE FROM drafts WHERE batch = ? AND row = ? AND NOT EXISTS "
+                "(SELECT 1 FROM arrivals a WHERE a.batch = drafts.batch AND a.row = drafts.row)",
+                (found["batch"], found["row"]),
+            )
+
+    def _note_sites(self, said: Any) -> None:
+        """The sites a browser looks at, with the days it says; an earlier day changes nothing."""
+        if not isinstance(said, dict):
+            return
+        with self._store.changing() as db:
+            for name, days in list(said.items())[:MOST_ENTRIES]:
+                if _SITE.fullmatch(name) and isinstance(days, dict):
+                    db.execute("INSERT OR IGNORE INTO sites VALUES (?, 1, NULL, NULL)", (name,))
+                    for column in ("seen", "missed"):
+                        if day := _day(days.get(column)):
+                            db.execute(
+                                f"UPDATE sites SET {column} = max(coalesce({column}, ''), ?) "
+                                "WHERE name = ?",
+                                (day, name),
+                            )
+
+
+def is_extension(origin: str) -> bool:
+    """Whether a browser says that an extension asks. A page cannot say so; a program can."""
+    return _ORIGIN.fullmatch(origin) is not None
+
+
+def _viewing(entry: Mapping[str, Any]) -> Viewing | None:
+    """What an entry tells, as of any source; None where it is not as it must be.
+
+    An episode counts for its series. Its year and numbers are its own, so they are left out.
+    """
+    evidence, title = _EVIDENCE.get(_text(entry.get("how"))), _text(entry.get("title")).strip()
+    kind = _text(entry.get("kind"))
+    if evidence is None or not title or kind not in (FILM, SERIES, "episode"):
+        return None
+    numbers = entry.get("ids")
+    ids = numbers if isinstance(numbers, dict) and kind != "episode" else {}
+    imdb, tmdb = _text(ids.get("imdb")), _text(ids.get("tmdb"))
+    year = None if kind == "episode" else entry.get("year")
+    return Viewing(
+        title[:300], SOURCE, evidence,
+        year=year if isinstance(year, int) and 1870 < year < 2100 else None,
+        imdb_id=imdb if re.fullmatch(r"tt\d{7,10}", imdb) else None,
+        tmdb_id=tmdb if re.fullmatch(r"\d{1,10}", tmdb) else None,
+        watched_at=instant(_text(entry.get("when"))),
+        film=kind == FILM,
+        series="" if kind == FILM else title[:300],
+    )  # fmt: skip
+
+
+def _day(value: Any) -> str | None:
+    try:
+        return date.fromisoformat(_text(value)).isoformat()
+    except ValueError:
+        return None
+
+
+def _read(content: bytes | None) -> dict[str, Any] | None:
+    try:
+        read = json.loads(content or b"")
+    except ValueError:
+        return None
+    return read if isinstance(read, dict) else None
+
+
+def _bytes(text: str) -> bytes | None:
+    try:
+        return b64decode(text, validate=True)
+    except ValueError:
+        return None
+
+
+def _text(value: Any) -> str:
+    return value[:100_000] if isinstance(value, str) else ""
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _hashed(token: str) -> str:
+    """A token is random and long, so that its plain hash tells nothing."""
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Matching: which film or series of the catalogue a title, a page or another list means."""

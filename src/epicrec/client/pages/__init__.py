@@ -1,1 +1,0 @@
-"""Pages: what the person sees, one module for each part of the application."""

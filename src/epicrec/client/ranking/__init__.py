@@ -1,0 +1,1 @@
+"""Ranking: rows of recommendations, computed on this device from the true history."""

@@ -1,1 +1,0 @@
-"""Recommenders that learn from AlterEgos, the known law of substitution undone."""

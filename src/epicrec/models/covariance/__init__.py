@@ -1,1 +1,0 @@
-"""McSherry & Mironov (2009): item effects and covariance measured with noise."""

@@ -1,0 +1,1 @@
+"""Recommenders that learn from D2P's AlterEgos, the known substitution undone."""

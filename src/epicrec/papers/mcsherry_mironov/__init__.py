@@ -1,0 +1,1 @@
+"""McSherry & Mironov (KDD 2009): item effects and a covariance measured with noise."""

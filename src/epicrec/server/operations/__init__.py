@@ -1,0 +1,1 @@
+"""What running a server needs: logs, metrics, certificates, permissions of files."""

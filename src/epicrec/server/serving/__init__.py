@@ -1,0 +1,1 @@
+"""What the server recommends: lists of the newest training, or the order of the published model."""

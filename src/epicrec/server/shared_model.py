@@ -1,0 +1,298 @@
+"""A server's part in the shared model: its role and key, the helper over HTTPS, the rounds.
+
+`status`, `start`, `collect` and `abort` are the operator's commands. They work on the data folder,
+beside the running server, and each resumes where the same command was interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import httpx
+
+from epicrec.collective.aggregator import taught_by
+from epicrec.collective.helper import Helper
+from epicrec.collective.keys import fingerprint, new_signing_key, sign, verify, verifying_key
+from epicrec.collective.leader import Leader
+from epicrec.collective.messages import PROBLEM, VERSION, Refusal, encode
+from epicrec.collective.rounds import Round
+from epicrec.collective.shared_model import Collective, NextRound
+from epicrec.collective.task import Task
+from epicrec.data import Catalogue
+from epicrec.data.datasets import load_catalogue
+from epicrec.errors import EpicrecError, InputError
+from epicrec.server.operations.file_permissions import close, close_folder, opener
+from epicrec.server.settings import Settings
+from epicrec.server.store.database import Database
+from epicrec.server.store.shared_model_rounds import SqlStore
+
+SIGNATURE = "X-Epicrec-Signature"
+_PATIENCE = httpx.Timeout(600, connect=10)
+
+
+class SharedModelServer:
+    """The leader or the helper of the shared model, whichever this server is."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self.settings = settings
+        key = signing_key(settings)
+        self.key = verifying_key(key)
+        other, store = _other_key(settings), SqlStore(database)
+        self.store = store
+        self.leader = Leader(store, key, other) if settings.role == "leader" else None
+        self.helper = Helper(store, key, other) if settings.role == "helper" else None
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.key)
+
+    def check(self, step: str, body: bytes, signature: str) -> None:
+        """Refuse a request that the leader has not signed."""
+        try:
+            found = bytes.fromhex(signature)
+            verify(_other_key(self.settings), found, _request(step, body), "the request")
+        except (ValueError, Refusal) as error:
+            raise Refusal(
+                "unauthorizedRequest", "this is for the leader, and signed by it"
+            ) from error
+
+
+class HelperOverHttps:
+    """The helper as the leader calls it. Its certificate authenticates it, our signature us."""
+
+    def __init__(self, settings: Settings) -> None:
+        context = ssl.create_default_context(cafile=settings.other_certificate or None)
+        self._key = signing_key(settings)
+        self._http = httpx.Client(
+            base_url=settings.other_url, verify=context, trust_env=False, timeout=_PATIENCE,
+            # no connection is reused: after minutes the helper may be closing it
+            limits=httpx.Limits(max_keepalive_connections=0),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        self._http.close()
+
+    def begin(self, message: bytes) -> bytes:
+        return self._ask("begin", message)
+
+    def aggregate(self, message: bytes) -> bytes:
+        return self._ask("aggregate", message)
+
+    def reveal(self, message: bytes) -> bytes:
+        return self._ask("reveal", message)
+
+    def confirm(self, message: bytes) -> bytes:
+        return self._ask("confirm", message)
+
+    def abort(self, message: bytes) -> bytes:
+        return self._ask("abort", message)
+
+    def _ask(self, step: str, body: bytes) -> bytes:
+        signed = sign(self._key, _request(step, body)).hex()
+        headers = {SIGNATURE: signed, "Content-Type": "application/octet-stream"}
+        try:
+            answer = self._http.post(f"/aggregation/{step}", content=body, headers=headers)
+        except httpx.HTTPError as error:
+            raise EpicrecError(
+                f"the helper at {self._http.base_url} cannot be reached "
+                f"({type(error).__name__}: {error}); the same command resumes where this one ended"
+            ) from error
+        if answer.status_code == 200:
+            return answer.content
+        try:
+            problem = answer.json()
+            raise Refusal(problem["type"].removeprefix(PROBLEM), problem["detail"])
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise EpicrecError(f"the helper answers {answer.status_code}") from error
+
+
+def signing_key(settings: Settings) -> bytes:
+    """The key in `collective.key`, made where it is missing."""
+    path = settings.folder / "collective.key"
+    try:
+        return bytes.fromhex(path.read_text("ascii").strip())
+    except FileNotFoundError:
+        key = new_signing_key()
+        with open(path, "x", encoding="ascii", opener=opener) as file:
+            file.write(key.hex() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        return key
+    except ValueError as error:
+        raise InputError(f"{path} holds no key; restore it from a backup") from error
+
+
+def _other_key(settings: Settings) -> bytes:
+    try:
+        found = bytes.fromhex(settings.other_key)
+    except ValueError:
+        found = b""
+    if len(found) != 32:
+        other = "helper" if settings.role == "leader" else "leader"
+        own = verifying_key(signing_key(settings)).hex()
+        raise InputError(
+            f"other_key must be the {other}'s signing key, 64 digits from 0 to f, as its operator "
+            f"tells it. This server's own, for that operator, is {own}"
+        )
+    return found
+
+
+def _request(step: str, body: bytes) -> bytes:
+    return encode(VERSION, "request", step, body)
+
+
+# ---- the operator's commands ------------------------------------------------------------------
+
+
+def status(settings: Settings) -> dict[str, Any]:
+    """Every round, and this server's signing key."""
+    with _opened(settings) as server:
+        with server.store.looking() as book:
+            names = book.tasks()
+            found = [(book.round(*name), book.count(*name)) for name in names]
+        rounds = [
+            {
+                "task": one.parameters.task,
+                "round": one.parameters.round,
+                "statistic": one.parameters.statistic,
+                "state": one.state,
+                "reports": one.people or len(one.ids) or waiting,
+                "mu": one.parameters.round_mu,
+            }
+            for one, waiting in found
+            if one is not None
+        ]
+        return {
+            "role": settings.role,
+            "key": server.key.hex(),
+            "fingerprint": server.fingerprint,
+            "rounds": rounds,
+        }
+
+
+def start(
+    settings: Settings, name: str, *, epsilon: float, delta: float, most: int
+) -> dict[str, Any]:
+    """Open the task's next round; after the first one, with the budget of the first one."""
+    with _leading(settings) as (server, leader, helper):
+        rounds = _rounds(server, name)
+        if rounds and rounds[-1].state == "opening":
+            half = rounds[-1]
+            return _told(leader.start(half.parameters, half.published, helper))
+        for one in rounds:
+            if one.state != "finished":
+                raise InputError(_what_to_do(one))
+        new = Task.of(epsilon, delta, most, name)
+        task = _task_of(rounds) if rounds else new
+        try:
+            films, taught = _catalogue(settings), [taught_by(one) for one in rounds]
+            Collective.of_rounds(task, films.item_ids, taught, films)
+        except NextRound as following:
+            return _told(leader.start(following.parameters, following.published, helper))
+        raise InputError(f"the task {name!r} is finished; name another one to train again")
+
+
+def collect(settings: Settings, name: str) -> dict[str, Any]:
+    """Close the task's last round and open its sum; after the last round, write the model."""
+    with _leading(settings) as (server, leader, helper):
+        rounds = _rounds(server, name)
+        if not rounds:
+            raise InputError(f"there is no task {name!r}; start it first")
+        leader.collect(name, rounds[-1].parameters.round, helper)
+        rounds = _rounds(server, name)
+        told = _told(rounds[-1])
+        try:
+            taught = [taught_by(one) for one in rounds]
+            films = _catalogue(settings)
+            model = Collective.of_rounds(_task_of(rounds), films.item_ids, taught, films)
+        except NextRound as following:
+            return told | {"next": following.parameters.statistic}
+        folder = settings.folder / "common"
+        folder.mkdir(exist_ok=True, mode=0o700)
+        model.save(folder / f"{name}.npz")
+        close(folder)
+        return told | {"model": str(folder / f"{name}.npz"), "promise": str(model.guarantee)}
+
+
+def abort(settings: Settings, name: str) -> dict[str, Any]:
+    """Give up the task's last round, and with it the task: its reports are lost.
+
+    The leader tells the helper; the helper's operator gives up their own side alone.
+    """
+    with _opened(settings) as server:
+        rounds = _rounds(server, name)
+        if not rounds:
+            raise InputError(f"there is no task {name!r} here")
+        message = encode(name, rounds[-1].parameters.round)
+        if server.helper is not None:
+            server.helper.abort(message)
+        else:
+            assert server.leader is not None
+            server.leader.abort(message)
+            _tell_helper(settings, message)
+        return _told(_rounds(server, name)[-1])
+
+
+def _tell_helper(settings: Settings, message: bytes) -> None:
+    with closing(HelperOverHttps(settings)) as helper:
+        try:
+            helper.abort(message)
+        except Refusal as error:
+            if error.kind != "unrecognizedTask":  # a round it never heard of needs no giving up
+                raise
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[SharedModelServer]:
+    if not settings.role:
+        raise InputError("this server has no role in a shared model; set role to leader or helper")
+    close_folder(settings.folder)
+    database = Database(settings.database_url)
+    try:
+        database.migrate()
+        yield SharedModelServer(settings, database)
+    finally:
+        database.stop()
+
+
+@contextmanager
+def _leading(settings: Settings) -> Iterator[tuple[SharedModelServer, Leader, HelperOverHttps]]:
+    with _opened(settings) as server:
+        if server.leader is None:
+            raise InputError("rounds are started and collected by the leader; this is the helper")
+        with closing(HelperOverHttps(settings)) as helper:
+            yield server, server.leader, helper
+
+
+def _rounds(server: SharedModelServer, name: str) -> list[Round]:
+    with server.store.looking() as book:
+        found = [book.round(*one) for one in book.tasks() if one[0] == name]
+    return [one for one in found if one is not None]
+
+
+def _task_of(rounds: list[Round]) -> Task:
+    first = rounds[0].parameters
+    return Task(name=first.task, mu=first.mu, delta=first.delta, most=first.most)
+
+
+def _catalogue(settings: Settings) -> Catalogue:
+    if not settings.listed:
+        raise InputError("a shared model is about the items of a catalogue; set catalogue")
+    return load_catalogue(settings.listed)
+
+
+def _told(one: Round) -> dict[str, Any]:
+    given = one.parameters
+    told = {"task": given.task, "round": given.round, "statistic": given.statistic}
+    return told | {"state": one.state, "people": one.people, "promise": str(given.guarantee())}
+
+
+def _what_to_do(one: Round) -> str:
+    number, name = one.parameters.round, one.parameters.task
+    if one.state == "aborted":
+        return f"round {number} of {name!r} was given up, and the task with it; name another one"
+    return f"round {number} of {name!r} is {one.state}; collect it first"
