@@ -147,8 +147,8 @@ NAMED = [
     ),
     Fault(
         "μ for the share, not its root",
-        "mu = gaussian_mu(self.epsilon, self.delta) * sqrt(share)",
-        "mu = gaussian_mu(self.epsilon, self.delta) * share**0.25",
+        "mu = self.mu * sqrt(share)",
+        "mu = self.mu * share**0.25",
     ),
     Fault(
         "sum of squares without noise",
