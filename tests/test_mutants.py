@@ -100,4 +100,5 @@ def test_every_module_has_tests_that_should_notice() -> None:
 def test_tables_name_what_there_is() -> None:
     assert [part for part in (*FIRST, *NOT_DRAWN) if not (HERE.sources / part).exists()] == []
     tests = [name for names in FIRST.values() for name in names]
+    tests += [name for fault in NAMED for name in fault.tests]
     assert [name for name in tests if not (HERE.root / name).exists()] == []

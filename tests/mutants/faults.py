@@ -194,8 +194,8 @@ NAMED = [
     ),
     Fault(
         "one draw of noise for all categories",
-        "discrete_laplace(len(names), z.tolist(), seed=seed)",
-        "discrete_laplace(1, float(z[0]), seed=seed)",
+        "discrete_laplace(len(names), scales.tolist(), seed=seed)",
+        "discrete_laplace(1, float(scales[0]), seed=seed)",
     ),
     Fault(
         "GS noise for sensitivity 1",
@@ -295,6 +295,7 @@ NAMED = [
     Fault(
         "common helper restored with its keys",
         "NOT_IN_BACKUPS = (collective_keys, collective_reports)", "NOT_IN_BACKUPS = ()",
+        tests=("tests/server/test_shared_model.py",),
     ),
     Fault(
         "common result used unsigned",
@@ -324,6 +325,7 @@ NAMED = [
         "a cheaper release covers a more expensive one",
         "return alike and paid.epsilon >= other.epsilon",
         "return alike and paid.epsilon <= other.epsilon",
+        tests=("tests/client/test_spending.py",),
     ),
     Fault(
         "items of unknown years are alike",

@@ -1,9 +1,10 @@
 """Which tests should notice a fault in a module, found by the names of files and by imports.
 
 First the test files beside the module (`tests/data/test_splits.py` for `data/splits.py`) and beside
-its packages, then those with a word of its name, then those that import it, the nearest first:
-directly, through a module that uses it, through one that uses that. So a module may move without a
-table here; `FIRST` names what cannot be read off the files.
+its packages, then those with a word of its name, then those that import it. Of these the ones in
+the folder of its package come first, and then the nearest: it may be imported directly, through a
+module that uses it, through one that uses that. So a module may move without a table here; `FIRST`
+names what cannot be read off the files.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ class Checkout:
         inside = {*folder.rglob("test_*.py")}
         words = {*parts[-1].split("_")} if parts else set()
 
-        def near(test: Path) -> tuple[int, int, bool, int, Path]:
+        def near(test: Path) -> tuple[int, bool, int, int, Path]:
             alike = words & {*test.stem.split("_")[1:]} if test in inside else ()
             distance = distances.get(test, _FAR)
-            return -len(alike), distance, test not in inside, len(self._imports[test]), test
+            return -len(alike), test not in inside, distance, len(self._imports[test]), test
 
         first = [test for test in beside if test.is_file()]
         first += [
