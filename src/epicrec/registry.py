@@ -29,7 +29,7 @@ OURS = "epicrec"
 
 
 @dataclass(frozen=True)
-class Entry:
+class Registered:
     """A name, the `module:class` behind it, and the package that says so."""
 
     name: str
@@ -38,13 +38,13 @@ class Entry:
 
 
 @cache
-def entries(group: str) -> Mapping[str, tuple[Entry, ...]]:
+def entries(group: str) -> Mapping[str, tuple[Registered, ...]]:
     """What is registered under each name: our names first, then others', each in order.
 
     Where two packages register the same name, only a request for that name fails.
     """
     found = [
-        Entry(point.name, point.value.replace(" ", ""), point.dist.name if point.dist else "?")
+        Registered(point.name, point.value.replace(" ", ""), point.dist.name if point.dist else "?")
         for point in entry_points(group=group)
     ]
     if group in (MODELS, PERTURBERS) and not any(entry.package == OURS for entry in found):
@@ -52,7 +52,7 @@ def entries(group: str) -> Mapping[str, tuple[Entry, ...]]:
             "epicrec's own methods are not registered, because it is not installed or was "
             "installed before it had them; run pip install -e . in its folder"
         )
-    by_name: dict[str, tuple[Entry, ...]] = {}
+    by_name: dict[str, tuple[Registered, ...]] = {}
     for entry in sorted(found, key=lambda e: (e.package != OURS, e.name, e.package)):
         by_name[entry.name] = (*by_name.get(entry.name, ()), entry)
     return by_name
@@ -63,7 +63,7 @@ def names(group: str) -> list[str]:
     return [*entries(group)]
 
 
-def entry(group: str, name: str) -> Entry:
+def entry(group: str, name: str) -> Registered:
     """The one entry of this name."""
     known = entries(group)
     if name not in known:

@@ -26,7 +26,7 @@ from epicrec.collective.results import Result, Taught, seeded
 from epicrec.collective.shared_model import Collective
 from epicrec.collective.shares import Report, open_share
 from epicrec.data import Catalogue, load_dataset
-from epicrec.data.embedded import usual_titles
+from epicrec.data.embedded import titles_catalogue
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import Ledger
 from epicrec.server import shared_model
@@ -129,7 +129,7 @@ def test_a_report_leaves_once_at_its_moment(servers: Any, films: Catalogue, tmp_
 def test_a_device_with_another_list_adds_what_the_leader_lists(
     servers: Any, films: Catalogue, tmp_path: Path
 ) -> None:
-    many = usual_titles()
+    many = titles_catalogue()
     (unlisted, *_) = set(many.item_ids.tolist()) - set(films.item_ids.tolist())
     one, _ = device(tmp_path / "one", servers, many)
     with closing(one):

@@ -14,10 +14,10 @@ from epicrec.client.matching.catalogues import merged
 from epicrec.client.sending.privacy_choice import Choice
 from epicrec.data import Catalogue
 from epicrec.data.datasets import load_catalogue
-from epicrec.data.embedded import among, usual_titles
+from epicrec.data.embedded import among, titles_catalogue
 from epicrec.server.training.training_data import gather
 
-TITLES = usual_titles()
+TITLES = titles_catalogue()
 
 
 def test_it_has_the_films_under_their_ids_and_knows_what_is_well_known(films: Catalogue) -> None:

@@ -22,7 +22,7 @@ from epicrec.errors import InputError
 from epicrec.evaluate import audit
 from epicrec.evaluate.audits import black_box, device_releases, methods
 from epicrec.evaluate.audits.game import Game, climb, judge
-from epicrec.evaluate.audits.methods import BROKEN, DEFAULTS, PUBLISHED, Row, games_of
+from epicrec.evaluate.audits.methods import BROKEN, DEFAULTS, PUBLISHED, Audited, games_of
 from epicrec.evaluate.audits.released_sums import Worlds, covariance_games
 from epicrec.models import make_model, private_bias
 from epicrec.models.private import budget, statistics
@@ -58,7 +58,7 @@ def effects_games(unit: str, noise: str, monkeypatch: pytest.MonkeyPatch) -> lis
 
 
 @pytest.mark.parametrize("row", DEFAULTS, ids=lambda row: row.name)
-def test_what_is_proved_holds_and_most_of_it_is_found(row: Row, monkeypatch: Any) -> None:
+def test_what_is_proved_holds_and_most_of_it_is_found(row: Audited, monkeypatch: Any) -> None:
     if row.method.startswith("covariance"):
         effects_alone(monkeypatch)
     games = [replace(game, rounds=min(game.rounds, 80_000)) for game in games_of(row)]
@@ -75,7 +75,7 @@ def test_the_covariance_is_measured_and_audited_where_people_are_many() -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in PUBLISHED if row.name in BROKEN], ids=str)
-def test_what_is_false_as_published_is_found(row: Row) -> None:
+def test_what_is_false_as_published_is_found(row: Audited) -> None:
     assert not judge(row.name, games_of(row), rounds=500).holds
 
 
@@ -284,7 +284,7 @@ def s_epicrec_whole(_: pytest.MonkeyPatch) -> list[Game]:
     return [black_box.black_box_game(black_box.made("s-epicrec", 1.0))]
 
 
-def of(row: Row) -> Games:
+def of(row: Audited) -> Games:
     return lambda _: games_of(row)
 
 
@@ -310,36 +310,36 @@ FAULTS: dict[str, tuple[Plant, Games, int]] = {
     "EpicRec: one draw for all categories": (_once_for_all, s_epicrec_whole, 1000),
     "EpicRec: noise as if each film had one category": (_each_category_alone, s_epicrec, 2800),
     "M-EpicRec: half the noise": (
-        scaled(mechanism, "discrete_laplace", 0.2), of(Row("m-epicrec", release=True)), 1200
+        scaled(mechanism, "discrete_laplace", 0.2), of(Audited("m-epicrec", release=True)), 1200
     ),
     "DPI: half the noise": (
-        scaled(rating_codes, "add_discrete_laplace", 0.5), of(Row("dpi-avg")), 20_000
+        scaled(rating_codes, "add_discrete_laplace", 0.5), of(Audited("dpi-avg")), 20_000
     ),
     "DPI: a device's noise halved": (
-        scaled(rating_codes, "add_discrete_laplace", 0.3), of(Row("dpi", release=True)), 1600
+        scaled(rating_codes, "add_discrete_laplace", 0.3), of(Audited("dpi", release=True)), 1600
     ),
-    "DPI: drawn anew at every fit": (_forgetful, of(Row("dpi-pcc")), 40_000),
+    "DPI: drawn anew at every fit": (_forgetful, of(Audited("dpi-pcc")), 40_000),
     "HidingDPI: true ratings sent too often": (
         wrapped(hiding, "keeping_chances", lambda found, *_: (3 * found[0], found[1])),
-        of(Row("dpi-pcc", {"unit": "rating"})), 20_000,
+        of(Audited("dpi-pcc", {"unit": "rating"})), 20_000,
     ),
     "HidingDPI: values without noise": (
         wrapped(hiding, "clamped", lambda _, codes, *__: np.asarray(codes)),
-        of(Row("dpi-pcc", {"unit": "rating"})), 20_000,
+        of(Audited("dpi-pcc", {"unit": "rating"})), 20_000,
     ),
     "private-bias: half the noise": (
-        scaled(private_bias, "add_discrete_laplace", 0.5), of(Row("private-bias")), 20_000
+        scaled(private_bias, "add_discrete_laplace", 0.5), of(Audited("private-bias")), 20_000
     ),
     "private-bias: a total without noise": (
-        _first_total_plain, of(Row("private-bias")), 8000
+        _first_total_plain, of(Audited("private-bias")), 8000
     ),
     "private-bias: one noise for both totals": (
-        _one_noise_for_both_totals, of(Row("private-bias")), 8000
+        _one_noise_for_both_totals, of(Audited("private-bias")), 8000
     ),
     "D2P: keeps what it should exchange": (
-        wrapped(Channel, "substitute", _keeps), of(Row("d2p")), 20_000
+        wrapped(Channel, "substitute", _keeps), of(Audited("d2p")), 20_000
     ),
-    "D2P: hardly ever outside the group": (_always_the_group, of(Row("i-d2p")), 40_000),
+    "D2P: hardly ever outside the group": (_always_the_group, of(Audited("i-d2p")), 40_000),
     "covariance: half the noise, Gaussian": (
         scaled(budget, "add_integer_gaussian", 0.4), effects("user"), 16_000
     ),

@@ -16,7 +16,7 @@ from epicrec.client.imports.reading import Reading
 from epicrec.client.imports.review import Imports
 from epicrec.client.matching.catalogues import ADDED, merged
 from epicrec.client.ranking.for_you import ForYou, Shelf
-from epicrec.client.ranking.item_model import Published
+from epicrec.client.ranking.item_model import FetchedModel
 from epicrec.client.sending.accounts import Account, Accounts, Dial
 from epicrec.client.sending.outbox import CountedFilms, Outlook, Releases, StoredRelease
 from epicrec.client.sending.privacy_choice import Choice
@@ -61,7 +61,7 @@ class Device:
         shutil.rmtree(self.uploads, ignore_errors=True)  # left by a program that was killed
         self.history, self.imports = History(store), Imports(store)
         self.accounts, self._counted = Accounts(store, dial), CountedFilms(store)
-        self.published = Published(store, folder, self.accounts, self._takes_part)
+        self.published = FetchedModel(store, folder, self.accounts, self._takes_part)
         self.shared_results = SharedModelResults(store, folder, self.accounts)
         self._know(catalogue)
         self._drawing, self._adding = threading.Lock(), threading.Lock()
@@ -233,12 +233,12 @@ class Device:
         """See `Shelf.rows`. What the server has is fetched where it is time; pages do not `wait`
         for it."""
         if not wait:
-            self.look_soon()
+            self.refresh_soon()
         elif self.account is not None and self.published.is_due:
             self.published.refresh()
         return self.shelf.rows(compare=compare, n=n)
 
-    def look_soon(self) -> None:
+    def refresh_soon(self) -> None:
         """Fetch what the server has for everybody, in the background, where it is time."""
         if self.account is not None and self.published.is_due:
             self.published.refresh_soon()

@@ -147,11 +147,11 @@ def catalogue_of(folder: Path, name: str) -> Catalogue:
     from epicrec.data import EMBEDDED
     from epicrec.data.catalogue import with_text_ids
     from epicrec.data.datasets import load_catalogue
-    from epicrec.data.embedded import TITLES, usual_titles
+    from epicrec.data.embedded import TITLES, titles_catalogue
 
     if name == TITLES:
         added = folder / ADDED
-        return with_text_ids(read_catalogue(added)) if added.exists() else usual_titles()
+        return with_text_ids(read_catalogue(added)) if added.exists() else titles_catalogue()
     return with_text_ids(load_catalogue(EMBEDDED) if name == EMBEDDED else read_catalogue(name))
 
 

@@ -87,7 +87,7 @@ def _types(schema: pa.Schema) -> pa_csv.ConvertOptions:
 
 
 @cache
-def usual_titles() -> Catalogue:
+def titles_catalogue() -> Catalogue:
     """`titles` with the fame of each: that of `films` for the films in it; of the others, those
     with a release title in any of the four languages count as better known."""
     titles, films = (Catalogue.from_table(table) for table in (titles_table(), embedded_items()))
@@ -115,7 +115,7 @@ def drawn_by(version: str, item_ids: Any) -> Catalogue | None:
     it does not know that. A server that corrects for the draw needs the very same list.
     """
     films = with_text_ids(Catalogue.from_table(embedded_items()))
-    for whole in (films, usual_titles()):
+    for whole in (films, titles_catalogue()):
         for listed in (whole, among(whole, item_ids), among(whole, films.item_ids)):
             if listed.version == version:
                 return listed

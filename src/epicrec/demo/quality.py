@@ -43,7 +43,7 @@ from epicrec.client.sending.remote import LIST_LENGTH
 from epicrec.data import EMBEDDED, Catalogue, Dataset, Ratings, load_dataset, split_per_user
 from epicrec.data.catalogue import with_text_ids
 from epicrec.data.datasets import write_dataset
-from epicrec.data.embedded import usual_titles
+from epicrec.data.embedded import titles_catalogue
 from epicrec.data.scale import HALF_STARS, STARS
 from epicrec.data.simulate import simulate_table
 from epicrec.demo.servers import learn_releases, running_for_admin, wait_until_published
@@ -172,7 +172,7 @@ def client_quality(
             publish_unit=unit, limit_epsilon=max(4.0, epsilon),
         ) as (url, admin, _):  # fmt: skip
             wait_until_published(admin)
-            listed = usual_titles() if titles else films
+            listed = titles_catalogue() if titles else films
             people = viewers_of(listed, train, test, viewers, seed)
             rows = measure(url, listed, people, train_server=lambda: learn_releases(admin))
             info = admin.get("/api/model/info").json()

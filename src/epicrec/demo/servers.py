@@ -121,7 +121,7 @@ def _wait(admin: httpx.Client, job: str, over: Callable[[Any], bool]) -> None:
 
 
 @dataclass(frozen=True)
-class Leader:
+class RunningLeader:
     """A running leader: its settings and address, and the keys that devices pin."""
 
     settings: Settings
@@ -138,7 +138,7 @@ class Leader:
 
 
 @contextmanager
-def leader_and_helper(base: Path, **settings: Any) -> Iterator[Leader]:
+def leader_and_helper(base: Path, **settings: Any) -> Iterator[RunningLeader]:
     """Run leader and helper, each with the other's key; `settings` are the leader's."""
     own = {role: Settings(data=str(base / role)) for role in ("leader", "helper")}
     for one in own.values():
@@ -156,13 +156,13 @@ def leader_and_helper(base: Path, **settings: Any) -> Iterator[Leader]:
         with running(leader) as (url, service):
             certificate = leader.folder / "tls" / "ca.pem"
             assert service.shared_model is not None
-            yield Leader(
+            yield RunningLeader(
                 leader, service.shared_model, url, certificate, keys["leader"], keys["helper"]
             )
 
 
 def train_shared_model(
-    leader: Leader,
+    leader: RunningLeader,
     task: str,
     histories: Ratings,
     devices: Sequence[tuple[Device, Callable[[], Sequence[str]]]],

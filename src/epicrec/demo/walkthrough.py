@@ -21,7 +21,7 @@ from epicrec.data.simulate import simulate_table
 from epicrec.demo.servers import (
     ADMIN_KEY,
     VOID,
-    Leader,
+    RunningLeader,
     admin_of,
     leader_and_helper,
     learn_releases,
@@ -96,7 +96,9 @@ def one_round() -> Iterator[tuple[dict[str, Any], str, Callable[[], None]]]:
         )
 
 
-def _train(leader: Leader, own: Device, base: Path, films: Catalogue) -> list[dict[str, Any]]:
+def _train(
+    leader: RunningLeader, own: Device, base: Path, films: Catalogue
+) -> list[dict[str, Any]]:
     """Train the shared model, with the person's own device among the others."""
     report("simulating viewers", 0, 1)
     table = simulate_table(IN_PROCESS + OVER_HTTPS)

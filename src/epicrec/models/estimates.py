@@ -28,7 +28,7 @@ CLEAR = 4.0
 ITEMS_AT_ONCE = 1 << 15
 CENTRE_ITEMS = 50.0
 """The mean of items counts as known from so many items before any ratings."""
-USUAL_MEAN, USUAL_SPREAD = 0.4, 0.25
+PRIOR_MEAN, PRIOR_VARIANCE = 0.4, 0.25
 """The mean of all ratings before any are seen, in stars from the middle, and its variance."""
 
 
@@ -212,8 +212,8 @@ def mean_rating(found: ItemSums) -> tuple[float, float]:
 def expected_mean(mean: float, variance: float) -> tuple[float, float]:
     """A measured mean rating, and how unsure it is: where noise hides it, it is the one that most
     data sets have."""
-    own = USUAL_SPREAD / (USUAL_SPREAD + variance)
-    return own * mean + (1 - own) * USUAL_MEAN, own * variance
+    own = PRIOR_VARIANCE / (PRIOR_VARIANCE + variance)
+    return own * mean + (1 - own) * PRIOR_MEAN, own * variance
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,11 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], Arrays]:
         raise damaged(path, error) from error
     if not isinstance(meta, dict):
         raise damaged(path, "it does not say what it holds")
-    if isinstance(meta.get("format"), int) and meta["format"] > FORMAT:
-        raise InputError(f"{path} was written by a newer epicrec; update this one to read it")
+    if isinstance(meta.get("format"), int) and meta["format"] != FORMAT:
+        raise InputError(
+            f"{path} was written by another version of epicrec; update this one to read it, or fit "
+            "and save the model again"
+        )
     for name, kind in _FIELDS.items():
         if not isinstance(meta.get(name), kind):
             raise damaged(path, f"its {name} is missing or no {kind.__name__}")

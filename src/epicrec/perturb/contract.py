@@ -27,7 +27,7 @@ from epicrec.privacy.guarantee import Status, Unit
 if TYPE_CHECKING:
     from epicrec.perturb.d2p.alteregos import AlterEgos
 
-FORMAT = 2
+FORMAT = 1
 """Of a release as JSON."""
 
 Totals = Mapping[str, tuple[float, float]]
@@ -104,8 +104,10 @@ class Release:
         """Read what `to_dict` wrote."""
         try:
             plain = dict(values)
-            if plain.pop("format") > FORMAT:
-                raise InputError("this release is of a newer epicrec; update this one to read it")
+            if plain.pop("format") != FORMAT:
+                raise InputError(
+                    "this release is of another version of epicrec; update this one to read it"
+                )
             for name in ("items", "counts", "ratings"):
                 plain[name] = None if plain[name] is None else tuple(plain[name])
             plain["guarantee"] = Guarantee.from_dict(plain["guarantee"])

@@ -84,7 +84,7 @@ class Callers:
             secret: user for secret, user in self._users.items() if user.key not in user_keys
         }
 
-    def look_again(self) -> None:
+    def forget_cached(self) -> None:
         """A user was deleted by another process: look everybody up again."""
         self._forgotten += 1
         self._users.clear()

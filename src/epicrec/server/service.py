@@ -173,8 +173,8 @@ class Service:
     async def _catch_up(self) -> None:
         before, now = self._seen, await self.database.read(revisions)
         if now[DELETIONS] != before[DELETIONS]:
-            self.callers.look_again()
-            self.ranking.look_again()
+            self.callers.forget_cached()
+            self.ranking.forget_cached()
             self._left = not self.database.is_sqlite
         if now[CATALOGUE] != before[CATALOGUE]:
             visible = await self.database.read(catalogue.visible)

@@ -9,7 +9,7 @@ import pytest
 
 from epicrec.data import Ratings, load_dataset
 from epicrec.engine import local
-from epicrec.models.estimates import USUAL_MEAN, ItemSums, Spread
+from epicrec.models.estimates import PRIOR_MEAN, ItemSums, Spread
 from epicrec.models.features import item_features, taste_columns
 from epicrec.models.private import budget
 from epicrec.models.private.budget import Budget
@@ -216,7 +216,7 @@ def test_a_measurement_that_tells_nothing_of_items_or_people_changes_nothing_of_
 def test_a_mean_that_noise_hides_is_the_usual_one() -> None:
     ones = np.ones(2)
     measured = MeasuredRatings(ItemSums(ones, ones, ones, ones), 9.0, 1.0, -2.0, 1e9)
-    assert measured.settled().centre == pytest.approx(USUAL_MEAN)
+    assert measured.settled().centre == pytest.approx(PRIOR_MEAN)
     clear = replace(measured, unsure=1e-9).settled()
     assert clear.centre == pytest.approx(-2)
     assert clear.unsure <= 1e-9

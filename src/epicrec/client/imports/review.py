@@ -40,7 +40,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Batch:
+class ImportBatch:
     id: int
     created: str
     about: str
@@ -230,7 +230,7 @@ class Imports:
                 db.execute("DELETE FROM scans WHERE source = ?", (source,))
             db.execute("UPDATE batches SET state = 'undone' WHERE id = ?", (batch,))
 
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[ImportBatch]:
         """All that still mean something, newest first."""
         with self.store.reading() as db:
             rows = db.execute(
@@ -241,7 +241,7 @@ class Imports:
                 tuple(status.value for status in ASKED),
             ).fetchall()
         return [
-            Batch(row["id"], row["created"], row["about"], row["state"], row["films"],
+            ImportBatch(row["id"], row["created"], row["about"], row["state"], row["films"],
                   row["waiting"], json.loads(row["facts"]))
             for row in rows
         ]  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 from epicrec import wire
 from epicrec.arrays import Floats, Integers
 from epicrec.client.history import History
-from epicrec.client.ranking.item_model import Published
+from epicrec.client.ranking.item_model import FetchedModel
 from epicrec.client.ranking.rows import Rows, positions
 from epicrec.client.ranking.scores import (
     HIGH,
@@ -87,7 +87,7 @@ class Shelf:
 
     def __init__(
         self, store: Store, catalogue: Catalogue, history: History, accounts: Accounts,
-        published: Published, shared_results: SharedModelResults,
+        published: FetchedModel, shared_results: SharedModelResults,
     ) -> None:  # fmt: skip
         self._store, self._catalogue, self._history = store, catalogue, history
         self._accounts, self._published, self._shared_results = accounts, published, shared_results

@@ -24,7 +24,7 @@ _STALE, _RETRY = 24 * 3600.0, 60.0  # seconds before the server is asked again
 _QUICK = 1.0  # seconds that the first page waits for a server
 
 
-class Published:
+class FetchedModel:
     """The published model and the server's list as last fetched."""
 
     def __init__(

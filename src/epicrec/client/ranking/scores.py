@@ -26,7 +26,7 @@ HIGH = 4.0
 """Stars from which it was."""
 _TASTE = 1.0  # how much a category the person likes counts beside popularity, in logarithms
 _HINT = 0.1  # how much the first place on the server's list counts, likewise: it knows little
-_USUAL = 20.0  # films of a category before its share is believed
+_PRIOR = 20.0  # films of a category before its share is believed
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def blended_scores(catalogue: Catalogue, items: Sequence[str], listed: Sequence[
     """log popularity + the person's taste in categories + a hint from the server's list.
 
     The taste for a category is the logarithm of its share of the history over its share of all
-    viewing by popularity, both with `_USUAL` films added; a film's is the mean of its categories'.
+    viewing by popularity, both with `_PRIOR` films added; a film's is the mean of its categories'.
     """
     popularity = popularity_of(catalogue)
     matrix = catalogue.matrix.astype(np.float64)
@@ -104,7 +104,7 @@ def blended_scores(catalogue: Catalogue, items: Sequence[str], listed: Sequence[
     watched[at[at >= 0]] = 1.0
     usual = matrix.T @ popularity
     expected = usual * watched.sum()
-    taste = np.log((matrix.T @ watched + _USUAL * usual) / (expected + _USUAL * usual + 1e-12))
+    taste = np.log((matrix.T @ watched + _PRIOR * usual) / (expected + _PRIOR * usual + 1e-12))
     each = np.maximum(np.asarray(matrix.sum(axis=1)).ravel(), 1.0)
     hint = np.zeros(len(catalogue))
     for place, film in enumerate(catalogue.positions(listed).tolist()):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from epicrec.client.device import Device
 
 EVERY = {"never": None, "weekly": timedelta(days=7), "monthly": timedelta(days=30)}
-USUAL = "weekly"
+DEFAULT = "weekly"
 """What is offered until the person decides."""
 _RETRY = timedelta(minutes=15)
 

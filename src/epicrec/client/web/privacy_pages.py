@@ -14,7 +14,7 @@ from epicrec.client.sending.exposure import category_views, in_worlds, title_odd
 from epicrec.client.sending.outbox import CHOSEN_MOMENT, StoredRelease
 from epicrec.client.sending.privacy_choice import Choice, mechanisms
 from epicrec.client.sending.remote import RemoteError
-from epicrec.client.sending.schedule import USUAL, next_moment, set_schedule
+from epicrec.client.sending.schedule import DEFAULT, next_moment, set_schedule
 from epicrec.client.web.film_pages import about
 from epicrec.client.web.jobs import in_background, onward
 from epicrec.client.web.promises import said
@@ -28,7 +28,7 @@ _POSTERS = 120  # of a release, shown as pictures
 
 def privacy(ask: Ask) -> Response:
     device = ask.device
-    device.look_soon()
+    device.refresh_soon()
     latest = next((stored for stored in device.releases.all() if stored.sent_at), None)
     others, of = _measured(device)
     return ask.page(
@@ -112,7 +112,7 @@ def _explained(ask: Ask, choice: Choice) -> dict[str, Any]:
 
 
 def preview(ask: Ask) -> Response:
-    ask.device.look_soon()  # which films the server takes
+    ask.device.refresh_soon()  # which films the server takes
     return _preview(ask)
 
 
@@ -140,7 +140,7 @@ def _posters(device: Device, drawn: StoredRelease | None) -> dict[str, Any]:
 def draw(ask: Ask) -> Response:
     """Draw, unless one that was drawn waits already: a button pressed twice draws once."""
     device, everything = ask.device, bool(ask.field("everything"))
-    device.look_soon()
+    device.refresh_soon()
 
     def drawing() -> Handler:
         try:
@@ -162,7 +162,7 @@ def send(ask: Ask) -> Response:
         except RemoteError as error:
             return onward("/preview", said("not sent", error=error))
         if device.store.setting("schedule") is None:
-            set_schedule(device, USUAL if weekly else "never")
+            set_schedule(device, DEFAULT if weekly else "never")
         return onward("/for-you", said("sent"))
 
     return in_background(ask, f"send-{identity}", "sending", sending)

@@ -24,7 +24,7 @@ from epicrec.client.sending.remote import (
     fingerprint,
     shown_certificate,
 )
-from epicrec.client.sending.schedule import EVERY, USUAL, next_moment, next_try, set_schedule
+from epicrec.client.sending.schedule import DEFAULT, EVERY, next_moment, next_try, set_schedule
 from epicrec.client.store import PLAIN, set_aside
 from epicrec.client.vault import LEAST, DamagedError, Vault, WrongPassphraseError
 from epicrec.client.viewing import Evidence, Viewing
@@ -33,7 +33,7 @@ from epicrec.client.web.jobs import in_background, onward
 from epicrec.client.web.promises import said
 from epicrec.client.web.request import Ask, Handler, download, to
 from epicrec.data.catalogue import with_text_ids
-from epicrec.data.embedded import usual_titles
+from epicrec.data.embedded import titles_catalogue
 from epicrec.errors import InputError
 
 # ---- the server ---------------------------------------------------------------------------
@@ -45,7 +45,7 @@ def server(
     plan = ask.device.store.setting("schedule")
     return ask.page(
         "server.html", 400 if problem else 200, account=ask.device.account, url=url, pem=shown[0],
-        fingerprint=shown[1], problem=problem, every=list(EVERY), usual=USUAL, plan=plan,
+        fingerprint=shown[1], problem=problem, every=list(EVERY), usual=DEFAULT, plan=plan,
         due=next_moment(plan), again=next_try(plan), chosen_moment=CHOSEN_MOMENT,
     )  # fmt: skip
 
@@ -159,7 +159,7 @@ def forget_catalogue(ask: Ask) -> Response:
     """Back to the list that the program brings."""
     device = ask.device
     (device.folder / ADDED).unlink(missing_ok=True)
-    device.use_catalogue(usual_titles())
+    device.use_catalogue(titles_catalogue())
     ask.say("The list is again the one that this program brings.")
     return to("/data")
 

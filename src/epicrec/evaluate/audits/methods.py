@@ -35,7 +35,7 @@ COVARIANCE = ("covariance-svd", "covariance-knn")
 
 
 @dataclass(frozen=True)
-class Row:
+class Audited:
     """One line of the table: a method with its parameters."""
 
     method: str
@@ -52,26 +52,32 @@ class Row:
 
 
 DEFAULTS = (
-    *(Row(name, release=True) for name in ("s-epicrec", "m-epicrec", "d2p", "dpi", "hiding-dpi")),
-    *(Row(name) for name in (*D2P_MODELS, *DPI_MODELS)),
-    Row("dpi-pcc", {"unit": "rating"}),
-    Row("private-bias"),
-    *(Row("popularity", {"unit": unit}) for unit in ("rating", "user")),
     *(
-        Row(name, {"unit": unit, "noise": noise})
+        Audited(name, release=True)
+        for name in ("s-epicrec", "m-epicrec", "d2p", "dpi", "hiding-dpi")
+    ),
+    *(Audited(name) for name in (*D2P_MODELS, *DPI_MODELS)),
+    Audited("dpi-pcc", {"unit": "rating"}),
+    Audited("private-bias"),
+    *(Audited("popularity", {"unit": unit}) for unit in ("rating", "user")),
+    *(
+        Audited(name, {"unit": unit, "noise": noise})
         for name in COVARIANCE
         for unit in ("rating", "user")
         for noise in ("gaussian", "laplace")
     ),
-    *(Row("covariance-svd", {"unit": unit, "feedback": "implicit"}) for unit in ("rating", "user")),
-    Row("dpals", {"feedback": "implicit"}),
+    *(
+        Audited("covariance-svd", {"unit": unit, "feedback": "implicit"})
+        for unit in ("rating", "user")
+    ),
+    Audited("dpals", {"feedback": "implicit"}),
 )
 """Proved, and must hold."""
 
 PUBLISHED = (
-    Row("m-epicrec", as_published=True, release=True),
-    *(Row(name, as_published=True) for name in (*DPM_MODELS, "d2p")),
-    Row("covariance-svd", {"unit": "rating", "noise": "laplace"}, as_published=True),
+    Audited("m-epicrec", as_published=True, release=True),
+    *(Audited(name, as_published=True) for name in (*DPM_MODELS, "d2p")),
+    Audited("covariance-svd", {"unit": "rating", "noise": "laplace"}, as_published=True),
 )
 """As published; of these only `dpm-avg` keeps its claim."""
 
@@ -79,7 +85,7 @@ BROKEN = frozenset(row.name for row in PUBLISHED if row.method != "dpm-avg")
 """Rows whose claim is false, which an audit must find."""
 
 
-def games_of(row: Row, epsilon: float | None = None) -> list[Game]:
+def games_of(row: Audited, epsilon: float | None = None) -> list[Game]:
     """The games that audit a method, at this ε (1, and 3 for D2P, unless given)."""
     method, settings = row.method, dict(row.settings)
     budget = epsilon or (3.0 if method in D2P_MODELS else 1.0)
@@ -125,7 +131,7 @@ def audit(
     if not isinstance(method, str):
         return judge(method.method, [black_box_game(method)], rounds=runs)
     name = PRIVATE.get(method, method)
-    row = Row(name, settings or {}, as_published)
+    row = Audited(name, settings or {}, as_published)
     if name not in {*_OF_MODELS, *RELEASES, *D2P_MODELS}:
         subject = made(name, epsilon or 1.0, as_published=as_published)
         return judge(name, [black_box_game(subject)], rounds=runs)

@@ -80,8 +80,8 @@ class AlterEgoModel(Recommender):
     def fit_alteregos(self, *batches: AlterEgos, shares: AnyFloats | None = None) -> Self:
         """Learn from AlterEgos that devices drew themselves, as a server that never sees a history.
 
-        One batch for each set of groups that were in use (`perturb.d2p.collected`). `shares` are
-        those of the true items where they are known already (`likely_shares`).
+        One batch for each set of groups that were in use (`perturb.d2p.mechanism.collected`).
+        `shares` are those of the true items where they are known already (`likely_shares`).
         """
         if not batches or not sum(batch.counts.sum() for batch in batches):
             raise InputError("there is nothing to learn from; give at least one AlterEgo")

@@ -90,7 +90,7 @@ class CovarianceSVD(ReleasedFactors):
 class ByNeighbours(FactorModel):
     """Predicts an item from the `k` of the user's rated items that are nearest to it."""
 
-    usual_k: ClassVar[int] = 40
+    default_k: ClassVar[int] = 40
     k: int | None
     weights_: npt.NDArray[np.float32] | None = None
     """What neighbours are chosen by, where it is not their covariance with the item."""
@@ -105,7 +105,7 @@ class ByNeighbours(FactorModel):
         return self._predict(histories, rows, items).reshape(histories.n_users, -1)
 
     def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
-        k = self.k or self.usual_k
+        k = self.k or self.default_k
         return neighbour_predictions(self.at_home, histories, k, rows, items, self.weights_)
 
 

@@ -216,7 +216,7 @@ class PublishedCovarianceKNN(ByNeighbours, PublishedCovarianceSVD):
     by the released weights of pairs; `k` is 20.
     """
 
-    usual_k = 20
+    default_k = 20
     k: int | None = None
 
     def _check(self) -> None:

@@ -132,7 +132,7 @@ class _DPMUserBased(_DPM, PublishedNeighbours):
     The similarities get Lap(2/ε₁), the means Lap(Δr/(k ε₂)). Claimed ε, **not** proved: Lap(2/ε₁)
     covers one similarity that changes by 2, but a changed rating of `a` changes w_au for every u;
     and r_ui enters line 8 as it is. Two items with the same single rater are predicted alike just
-    when that person rated them alike, whatever the noise: see `evaluate.audits.ratings`.
+    when that person rated them alike, whatever the noise: see `evaluate.audits.fitted_models`.
     """
 
     takes_for_granted = (UNPROVED, ENOUGH, ONCE)

@@ -65,7 +65,7 @@ def make_channel(
 
 
 @dataclass(frozen=True)
-class Settings:
+class ChannelSettings:
     """p, p*, λ and the floor on group sizes, with the utility expected of them."""
 
     p: float
@@ -83,7 +83,7 @@ def choose(
     p_star: float | None = None,
     lam: float | None = None,
     floor: int | None = None,
-) -> Settings:
+) -> ChannelSettings:
     """The inverse problem: of all (p, p*, λ, floor) that cost ε, those of the best expected
     utility.
 
@@ -108,7 +108,9 @@ def choose(
         p = selector_probability(n, epsilon, star, size)
         if p is not None:
             found += [
-                Settings(p, star, radius, size, expected_utility(catalogue, p, star, radius, size))
+                ChannelSettings(
+                    p, star, radius, size, expected_utility(catalogue, p, star, radius, size)
+                )
                 for radius in radii
             ]
     if not found:

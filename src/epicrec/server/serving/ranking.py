@@ -113,7 +113,7 @@ class Ranking:
         for key in wrote & self._folded.keys():
             del self._folded[key]
 
-    def look_again(self) -> None:
+    def forget_cached(self) -> None:
         """A user was deleted by another process: forget everybody's list."""
         self._folded = {}
 

@@ -40,7 +40,7 @@ class FoldIn:
         """Write the model. Returns what `open` needs beside it."""
         self.blend.model.save(folder / _MODEL)
         return {
-            "laws": self.mechanisms,
+            "mechanisms": self.mechanisms,
             "weight": self.blend.weight,
             "shares": [*self.blend.shares],
         }
@@ -48,7 +48,9 @@ class FoldIn:
     @classmethod
     def open(cls, folder: Path, rest: Mapping[str, Any]) -> Self:
         model: Any = load(folder / _MODEL)
-        return cls(Blend(model, np.array(rest["shares"]), rest["weight"]), tuple(rest["laws"]))
+        return cls(
+            Blend(model, np.array(rest["shares"]), rest["weight"]), tuple(rest["mechanisms"])
+        )
 
     def factors(self, own: UserHistory, id_of: Mapping[int, str]) -> Floats | None:
         """The factors of a user's present history; None where it tells nothing."""

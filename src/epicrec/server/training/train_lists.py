@@ -2,7 +2,7 @@
 
 Feedback in clear is learned by `implicit`'s ALS and judged by the held-out items its lists find.
 Where releases went through substitution, `d2p-svd` learns from all events, each corrected for its
-own mechanism, and is judged by the likelihood of held-out releases (`models.alterego.blend`). Where
+own mechanism, and is judged by the likelihood of held-out releases (`models.d2p.blend`). Where
 neither is better, popularity from corrected counts is served, and the operator is told.
 """
 
