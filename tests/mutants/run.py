@@ -8,7 +8,7 @@ or explains one that is caught or gone.
 
     python tests/mutants/run.py [--list] [--each N] [--most N] [PART …]
 
-A part is a package or module (`perturb/d2p`, `data/splits.py`), or words in a fault's name.
+A part is a package or module (`perturb/d2p`, `data/splits.py`), or words in a named fault's name.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ def _by_chance(fault: Plant) -> str:
 
 
 def _is_meant(fault: Plant, part: str) -> bool:
-    return fault.file.is_relative_to(Path("src/epicrec") / part) or part in fault.name
+    own = fault.file.is_relative_to(Path("src/epicrec") / part)
+    return own or (fault.named and part in fault.name)
 
 
 def _survivors(chosen: list[Plant], copies: list[Copy]) -> list[Plant]:
