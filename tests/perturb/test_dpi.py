@@ -21,6 +21,7 @@ from epicrec.perturb.dpi import hiding, rating_codes
 from epicrec.perturb.dpi.debiasing import (
     Restoring,
     channel_matrix,
+    liked_shares,
     noise_variance,
     unclamped,
 )
@@ -307,3 +308,10 @@ def test_totals_of_categories_come_through_the_fakes() -> None:
     other = Catalogue.from_columns(names[1:], names[1:].astype(str), ["War"] * 59)
     with pytest.raises(InputError, match="list of items"):
         HidingDPI.told(replace(sent, counts=sent.counts[:, 1:]), other)
+
+
+def test_shares_of_liked_ratings_lie_between_none_and_all() -> None:
+    """Undoing the noise overshoots: a mean of corrected counts can be below 0 or above 1."""
+    items, values = np.repeat([0, 1], 400), np.repeat([4.0, 3.0], 400)
+    shares = liked_shares(items, values, Scale(1, 5, 1), 1.0, 4.0, 2)
+    np.testing.assert_array_equal(shares, [1.0, 0.0])
