@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,6 +188,41 @@ def test_only_one_process_trains(settings: Settings) -> None:
     with locked(settings.folder / "train.lock", wait=False):
         assert job.run("train", settings)["state"] == "never run"
     assert folders.current(settings.folder / "models") is None
+
+
+def test_who_asks_for_a_training_while_one_runs_gets_another(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What came in since the first began is in the second. A new item model is not queued: each is
+    a release of its own."""
+
+    async def play() -> list[str]:
+        runs: list[str] = []
+        finish = asyncio.Event()
+
+        class Process:
+            returncode = 0
+
+            async def communicate(self, _: bytes) -> None:
+                runs.append("run")
+                await finish.wait()
+
+        async def exec_(*_: object, **__: object) -> Process:
+            return Process()
+
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", exec_)
+        one = job.Job("train", settings, lambda _: runs.append("done"))
+        assert one.start(again=True)
+        while not runs:
+            await asyncio.sleep(0)
+        assert not one.start()
+        assert one.start(again=True)
+        assert one.start(again=True), "twice is once"
+        finish.set()
+        await one.wait()
+        return runs
+
+    assert asyncio.run(play()) == ["run", "done", "run", "done"]
 
 
 def test_nothing_to_learn_from_gives_popular_lists(tmp_path: Path) -> None:

@@ -82,10 +82,10 @@ async def training(service: Running, _: Admin) -> dict[str, Any]:
 
 @router.post("/api/dashboard/train")
 async def train(service: Running, _: Admin) -> dict[str, bool]:
-    """Train now, unless a training is under way."""
+    """Train now, or once more when the training that is under way is over."""
     if service.model_alone:
         raise InputError(NO_LISTS)
-    return {"Started": service.training.start()}
+    return {"Started": service.training.start(again=True)}
 
 
 @router.get("/api/dashboard/publishing")

@@ -34,15 +34,18 @@ class Job:
         self.task, self.settings, self.done = task, settings, done
         self._process: asyncio.subprocess.Process | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._again = False
 
     @property
     def running(self) -> bool:
         return self._watch is not None and not self._watch.done()
 
-    def start(self) -> bool:
-        """Start, unless it is running already. Returns whether it was started."""
+    def start(self, *, again: bool = False) -> bool:
+        """Start, unless it is running already: then, with `again`, once more when that is over, for
+        what has arrived since. Returns whether it starts, now or then."""
         if self.running:
-            return False
+            self._again |= again
+            return again
         self._watch = asyncio.create_task(self._run())
         return True
 
@@ -51,6 +54,7 @@ class Job:
             await asyncio.wait([self._watch])
 
     async def stop(self) -> None:
+        self._again = False
         if self._process is not None and self._process.returncode is None:
             self._process.terminate()
         await self.wait()
@@ -76,6 +80,9 @@ class Job:
         )
         await self._process.communicate(json.dumps(self.settings.to_dict()).encode())
         self.done(self.status())
+        if self._again:
+            self._again = False
+            await self._run()
 
 
 def read_status(settings: Settings, task: Task) -> Status:
