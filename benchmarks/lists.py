@@ -3,12 +3,18 @@
     epicrec bench lists                                  the embedded films; a minute
     epicrec bench lists quality ml-1m 1 2 5 10 20        a set beside the checkout
     epicrec bench lists quality netflix 1 5 --delta 1e-7 --seeds 1 --judged 10000 --from 4
+    epicrec bench lists table films books                both units beside popularity
+    epicrec bench lists constants                        each constant halved and doubled
     epicrec bench lists many-items                       200,000 items, 1,000,000 people, 50 each
     epicrec bench lists many-items 20000 50000 50        items, people, items each
 
-Quality is the mean of the seeds from 0 on, at user level, with the plan that was chosen. With many
-items, where items × items would not fit: time and memory of a fit at ε = 1 with popularity like
-Zipf's and 18 categories. The peak is that of the process, including the histories.
+Quality is the mean of the seeds from 0 on, at user level, with the plan that was chosen. Beside the
+sets there are two simulated ones without categories and with few items for each person: `books`
+(3,000 people, 10,000 items) and `sparse` (5,000 people, 15,000 items). Differences are paired by
+seed: to private popularity and, at rating level, to user level with μ/√2, which is as private.
+
+With many items, where items × items would not fit: time and memory of a fit at ε = 1 with
+popularity like Zipf's and 18 categories. The peak is that of the process, including the histories.
 """
 
 from __future__ import annotations
@@ -17,15 +23,26 @@ import sys
 import time
 from argparse import Namespace
 from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from _measuring import Parts, show
 
-from epicrec.data import Catalogue, Ratings, load_dataset
+from epicrec.data import Catalogue, Dataset, Ratings, load_dataset
 from epicrec.evaluate import evaluate
 from epicrec.machine import peak_memory
+from epicrec.models.private import basis, learner, lists
 from epicrec.models.private.covariance import CovarianceSVD
+from epicrec.privacy import gaussian_epsilon, gaussian_mu
 
+CONSTANTS = [
+    (lists, "FIRST_COUNTS"), (lists, "COUNTS"),
+    (lists, "MOST_COUNTS"), (lists, "FIRST_TASTES"), (lists, "PAYS"),
+    (lists, "PER_DIRECTION"), (basis, "DIRECTIONS"), (basis, "RARE"), (basis, "LEAN"),
+    (basis, "EMPHASIS"), (learner, "SOFT"), (learner, "HALF"), (learner, "OWN_LENGTH"),
+]  # fmt: skip
 SHARES = "released with these shares of the budget"
 
 
@@ -51,6 +68,100 @@ def quality(given: Namespace) -> None:
                 f"fit {seconds:.1f} s{plan}",
                 flush=True,
             )
+
+
+def table(given: Namespace) -> None:
+    """Both units over ε: nDCG@10 beside popularity, and beside user level with μ/√2."""
+    for name in given.data:
+        data, seeds = _set(name), range(given.seeds)
+        plain = _each("svd", data, seeds)
+        for unit in ("user", "rating"):
+            for epsilon in given.epsilon:
+                private = {"epsilon": epsilon, "delta": given.delta, "unit": unit}
+                found = {
+                    "lists": _each("covariance-svd", data, seeds, **private),
+                    "popularity": _each("popularity", data, seeds, **private),
+                }
+                if unit == "rating":
+                    half = gaussian_epsilon(gaussian_mu(epsilon, given.delta) / 2**0.5, given.delta)
+                    as_user = private | {"epsilon": half, "unit": "user"}
+                    found["user level"] = _each("covariance-svd", data, seeds, **as_user)
+                row = {"data": name, "unit": unit, "epsilon": epsilon, "seeds": given.seeds}
+                row |= {what: _mean(each) for what, each in found.items()}
+                row["no privacy"] = _mean(plain)
+                for what in [*found][1:]:
+                    row[f"over {what}"] = _paired(found["lists"], found[what])
+                show(row)
+
+
+def constants(given: Namespace) -> None:
+    """The learner's constants, each halved and doubled: nDCG@10 of each set, unit and ε."""
+    sets = {name: _set(name) for name in given.data}
+    cells = [(name, unit, e) for name in sets for unit in ("user", "rating") for e in given.epsilon]
+
+    def measured() -> list[float]:
+        return [
+            _mean(
+                _each(
+                    "covariance-svd", sets[name], range(given.seeds),
+                    epsilon=epsilon, delta=given.delta, unit=unit,
+                )
+            )
+            for name, unit, epsilon in cells
+        ]  # fmt: skip
+
+    show({"constant": "", "times": 1, "cells": cells, "ndcg": measured()})
+    for module, name in CONSTANTS:
+        usual = getattr(module, name)
+        for times in (Fraction(1, 2), 2):
+            try:
+                setattr(module, name, type(usual)(usual * times))
+                show({"constant": name, "times": float(times), "ndcg": measured()})
+            finally:
+                setattr(module, name, usual)
+
+
+def _each(method: str, data: Dataset, seeds: Iterable[int], **options: Any) -> list[float]:
+    return [
+        evaluate(method, data, protocol="topn", seed=seed, **options).metrics["ndcg"]
+        for seed in seeds
+    ]
+
+
+def _mean(each: list[float]) -> float:
+    return round(float(np.mean(each)), 4)
+
+
+def _paired(ones: list[float], others: list[float]) -> list[float]:
+    """The mean of the differences, and its standard error."""
+    found = np.array(ones) - np.array(others)
+    return [round(float(found.mean()), 4), round(float(found.std(ddof=1) / len(found) ** 0.5), 4)]
+
+
+def _set(name: str) -> Dataset:
+    sizes = {"books": (3000, 10_000, 4), "sparse": (5000, 15_000, 8)}
+    if name not in sizes:
+        return load_dataset(name)
+    ratings = _few_each(*sizes[name])
+    ids = ratings.item_ids
+    nothing = Catalogue.from_columns(ids, [f"item {i}" for i in ids], [""] * len(ids))
+    return Dataset(name, ratings, nothing)
+
+
+def _few_each(people: int, items: int, mean: int) -> Ratings:
+    """Tastes in twelve groups of items that nothing public tells apart; popularity like Zipf's."""
+    rng = np.random.default_rng(people)
+    fame = rng.permutation((np.arange(items) + 20.0) ** -0.9)
+    group, users, seen = rng.integers(0, 12, items), [], []
+    for user in range(people):
+        chances = np.cumsum(fame * (0.3 + 8.4 * rng.dirichlet(np.full(12, 0.3))[group]))
+        drawn = rng.random(2 + rng.geometric(1 / mean)) * chances[-1]
+        found = np.unique(np.searchsorted(chances[:-1], drawn))
+        users.append(np.full(len(found), user))
+        seen.append(found)
+    return Ratings.from_columns(np.concatenate(users), np.concatenate(seen)).with_items(
+        np.arange(items)
+    )
 
 
 def many_items(given: Namespace) -> None:
@@ -114,6 +225,11 @@ def parts() -> Parts:
     part.add_argument("--judged", type=int, help="at most so many users are judged")
     part.add_argument("--from", type=float, dest="relevant_from", help="ratings that are liked")
     part.add_argument("--methods", nargs="+", default=["covariance-svd", "popularity"])
+    for part in (found.add("table", table), found.add("constants", constants)):
+        part.add_argument("data", nargs="*", default=["films", "books", "sparse"])
+        part.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 0.3, 1, 3, 10])
+        part.add_argument("--delta", type=float, default=1e-5)
+        part.add_argument("--seeds", type=int, default=4, help="how many, from 0 on")
     part = found.add("many-items", many_items)
     part.add_argument("items", nargs="?", type=int, default=200_000)
     part.add_argument("people", nargs="?", type=int, default=1_000_000)

@@ -42,14 +42,14 @@ from epicrec.machine import peak_memory
 from epicrec.models.private.covariance import CovarianceSVD
 from epicrec.models.private.pairs import PairSums, memory_needed
 from epicrec.models.private.statistics import ForAndAgainst, ItemEffects, Overall
-from epicrec.models.private.tastes import ItemTastes, TasteProducts
+from epicrec.models.private.tastes import TasteProducts
 
 STARS = Scale(1, 5, 1)
 
 # ---- sums over columns --------------------------------------------------------------------------
 
-DIRECTIONS, WIDE = 20, 100
-"""Of the sums n × 20, and of d × d."""
+WIDE = 100
+"""Directions of the sums d × d."""
 
 
 def sums(given: Namespace) -> None:
@@ -117,7 +117,6 @@ def _statistics(n: int) -> dict[str, Any]:
     features = csr_array((np.ones(n), (np.arange(n), np.arange(n) % WIDE)), shape=(n, WIDE))
     weights = rng.integers(1, 1 << 14, n)
     wide = rng.integers(-(1 << 20), 1 << 20, (WIDE, WIDE))
-    directions = rng.integers(-(1 << 20), 1 << 20, (n, DIRECTIONS))
     return {
         "item effects, a rating": ItemEffects("rating", 2, STARS),
         "item effects, a user": ItemEffects("user", 2, STARS),
@@ -125,7 +124,6 @@ def _statistics(n: int) -> dict[str, Any]:
         "totals for and against": ForAndAgainst(STARS),
         "bounds: lengths of histories": Overall(STARS),
         f"{WIDE} x {WIDE}": TasteProducts("user", weights, features, wide),
-        f"items x {DIRECTIONS}": ItemTastes("user", weights, directions),
     }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from epicrec.client.sending.outbox import Releases
 from epicrec.demo.program_audits import device_games, server_games
@@ -23,11 +24,18 @@ from epicrec.evaluate import audit
 from epicrec.evaluate.audits import black_box, device_releases, methods
 from epicrec.evaluate.audits.game import Game, climb, judge
 from epicrec.evaluate.audits.methods import BROKEN, DEFAULTS, PUBLISHED, Audited, games_of
-from epicrec.evaluate.audits.released_sums import Worlds, covariance_games
+from epicrec.evaluate.audits.released_sums import (
+    Histories,
+    Worlds,
+    covariance_games,
+    tastes_games,
+)
 from epicrec.models import make_model, private_bias
 from epicrec.models.private import budget, statistics
 from epicrec.models.private import ratings as covariance
+from epicrec.models.private.lists import release_histories
 from epicrec.models.private.statistics import ItemEffects
+from epicrec.models.private.tastes import TasteProducts
 from epicrec.papers.yang.dpi_models import AfterDPI, ReleasedRatings
 from epicrec.perturb import SEpicRec
 from epicrec.perturb.d2p.channel import Channel
@@ -54,6 +62,17 @@ def effects_games(unit: str, noise: str, monkeypatch: pytest.MonkeyPatch) -> lis
     return covariance_games(make_model("covariance-svd", epsilon=1.0, unit=unit, noise=noise))
 
 
+def lists_games(unit: str, monkeypatch: pytest.MonkeyPatch) -> list[Game]:
+    """Lists where tastes have most of the budget, with an ε that a few hundred fits tell from a
+    larger one. Fewer draws by popularity make a fit faster, and tell an audit as much."""
+    monkeypatch.setattr("epicrec.models.private.learner._DRAWN", 128)
+    monkeypatch.setattr("epicrec.models.private.learner._NOISES", 1)
+    model = make_model("covariance-svd", epsilon=20.0, unit=unit, feedback="implicit")
+    games = tastes_games(model)
+    assert model.released_["how tastes go together"] > 0.7
+    return games
+
+
 # ---- what is proved holds -------------------------------------------------------------------
 
 
@@ -74,12 +93,28 @@ def test_the_covariance_is_measured_and_audited_where_people_are_many() -> None:
     assert judge("crowded", [crowded], rounds=400, confidence=SURE).holds
 
 
+@pytest.mark.parametrize("unit", ["user", "rating"])
+def test_lists_hold_where_tastes_are_measured_and_most_of_it_is_found(
+    unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = judge(unit, lists_games(unit, monkeypatch), rounds=4000, confidence=SURE)
+    assert found.holds, found
+    assert found.share > 0.6, found
+
+
+def test_lists_with_laplace_noise_have_no_tastes_to_audit() -> None:
+    model = make_model(
+        "covariance-svd", epsilon=20.0, unit="user", feedback="implicit", noise="laplace"
+    )
+    assert tastes_games(model) == []
+
+
 @pytest.mark.parametrize("row", [row for row in PUBLISHED if row.name in BROKEN], ids=str)
 def test_what_is_false_as_published_is_found(row: Audited) -> None:
     assert not judge(row.name, games_of(row), rounds=500).holds
 
 
-# ---- twenty-six faults of the defaults ------------------------------------------------------
+# ---- thirty faults of the defaults ----------------------------------------------------------
 
 Plant = Callable[[pytest.MonkeyPatch], Any]
 Games = Callable[[pytest.MonkeyPatch], list[Game]]
@@ -230,6 +265,21 @@ def _sensitivity(owner: Any, part: Fraction) -> Plant:
     )
 
 
+def _without_turning(patch: pytest.MonkeyPatch) -> None:
+    """As if one item could make a taste longer or shorter, but not turn it."""
+    patch.setattr(TasteProducts, "sensitivity", property(lambda own: Fraction(5 << (2 * own.bits))))
+
+
+def _released_twice(patch: pytest.MonkeyPatch) -> None:
+    """A fit that follows its plan to the end, and then again."""
+
+    def released(*given: Any) -> Any:
+        release_histories(*given)
+        return release_histories(*given)
+
+    patch.setattr("epicrec.models.private.covariance.release_histories", released)
+
+
 def _heavy(sums: Any, statistic: Any, *_: Any) -> Any:
     """Users who weigh three times what they may."""
     return 3 * sums if statistic.unit == "user" else sums
@@ -290,6 +340,10 @@ def of(row: Audited) -> Games:
 
 def effects(unit: str, noise: str = "gaussian") -> Games:
     return partial(effects_games, unit, noise)
+
+
+def lists(unit: str) -> Games:
+    return partial(lists_games, unit)
 
 
 def device(_: pytest.MonkeyPatch) -> list[Game]:
@@ -357,6 +411,14 @@ FAULTS: dict[str, tuple[Plant, Games, int]] = {
         wrapped(ItemEffects, "__call__", _heavy), effects("user"), 16_000
     ),
     "covariance: ratings are not clamped": (_wide, effects("rating"), 40_000),
+    "lists: a third of the noise, one user": (
+        scaled(budget, "add_integer_gaussian", 1 / 3), lists("user"), 2000
+    ),
+    "lists: a third of the noise, one item": (
+        scaled(budget, "add_integer_gaussian", 1 / 3), lists("rating"), 2000
+    ),
+    "lists: one item does not turn a taste": (_without_turning, lists("rating"), 4000),
+    "lists: the budget is spent twice": (_released_twice, lists("user"), 4000),
     "device: nothing new, nothing sent": (_nothing_new_nothing_sent, device, 480),
     "server: a list by exact popularity": (_exact_popularity, server, 800),
 }  # fmt: skip
@@ -383,6 +445,18 @@ def test_worlds_differ_where_the_coin_says() -> None:
     for bits in ([False, False], [True, False], [True, True]):
         ratings = worlds.ratings(np.array(bits))
         assert len(ratings) == 2 + sum(bits) + 4
+
+
+@pytest.mark.parametrize("unit", ["user", "rating"])
+def test_what_victims_change_is_all_that_differs(unit: Any) -> None:
+    worlds = Histories((1, 0) if unit == "rating" else (0, 0), (1, 1), 8, 5, 1)
+    weights, directions = np.full(worlds.items, 1 << 10), np.eye(worlds.items, dtype=np.int64)
+    products = TasteProducts(unit, weights, csr_array(directions), directions << 20)
+    for statistic in (products, ItemEffects(unit, 2, None)):
+        low, high = (statistic(end) for end in worlds.ends)
+        changes = worlds.changes(statistic)
+        assert len(changes) == worlds.groups
+        np.testing.assert_array_equal(changes.sum(axis=0), high - low)
 
 
 def test_a_table_is_sure_as_a_whole() -> None:

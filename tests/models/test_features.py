@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from epicrec.data import Catalogue
+from epicrec.errors import InputError
 from epicrec.models import features
-from epicrec.models.features import item_features
+from epicrec.models.features import fame_of, item_features
 
 NAMES = ["Crime", "Drama", "Art", "War"]
 
@@ -66,3 +67,37 @@ def test_the_commonest_columns_are_kept_where_there_are_too_many(
     kept = item_features(catalogue, catalogue.item_ids).toarray()
     assert kept.shape == (120, 6)
     np.testing.assert_array_equal(np.sort(kept.sum(0)), np.sort(every.sum(0))[-6:])
+
+
+def named(**columns: list) -> Catalogue:
+    return Catalogue.from_columns([1, 2, 3], ["a", "b", "c"], ["", "", ""], **columns)
+
+
+def test_fame_is_a_column_by_item_and_unknown_is_least() -> None:
+    catalogue = named(seen=[5, None, 7])
+    np.testing.assert_array_equal(fame_of(catalogue, "seen", np.array([3, 9, 1, 2])), [7, 0, 5, 0])
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (["many", "few", "none"], "numbers"),
+        ([1.0, -1.0, 2.0], "numbers"),
+        ([1.0, float("inf"), 2.0], "numbers"),
+        ([0.0, 0.0, 0.0], "not be 0"),
+        ([None, float("nan"), 0.0], "not be 0"),
+        ([0.0, 4.0, 0.0], "not be 0"),
+    ],
+    ids=["text", "below 0", "endless", "nothing", "unknown", "of other items"],
+)
+def test_fame_that_tells_nothing_is_refused(values: list, reason: str) -> None:
+    with pytest.raises(InputError, match=f"{reason}.*'seen'"):
+        fame_of(named(seen=values), "seen", np.array([1, 3]))
+
+
+def test_fame_without_such_a_column_is_refused_with_those_there_are() -> None:
+    with pytest.raises(InputError, match=r"no column 'seen'.*are: sold, year"):
+        fame_of(named(sold=[1, 2, 3], year=[1, 2, 3]), "seen", np.array([1]))
+    for catalogue in (None, named()):
+        with pytest.raises(InputError, match=r"no column 'seen'.*none"):
+            fame_of(catalogue, "seen", np.array([1]))

@@ -140,10 +140,9 @@ NAMED = [
         "shares of ratings add up to 1.1",
         "rest, units = 1 - FIRST_SHARE, first.users", "rest, units = 1.0, first.users",
     ),
-    Fault("shares of histories add up to 1.1", ".share - share", ".share * 0 - share"),
     Fault(
-        "a second look at tastes with all of the rest",
-        "(rest - HALF * rest, turn=3)", "(rest, turn=3)",
+        "shares of histories add up to 1.1",
+        "Fraction(round(100 * whole), 100) - FIRST_COUNTS", "Fraction(round(100 * whole), 100)",
     ),
     Fault(
         "μ for the share, not its root",
@@ -168,12 +167,62 @@ NAMED = [
     ),
     Fault(
         "tastes as long as they are",
-        "lengths = np.maximum(ceil_roots((rows * rows).sum(axis=1)), 1)",
-        "lengths = np.maximum(np.abs(rows).max(axis=1, initial=0), 1)",
+        "lengths = np.maximum(ceil_roots((size * size).sum(axis=1)), 1)",
+        "lengths = np.maximum(size.max(axis=1, initial=0), 1)",
     ),
     Fault(
         "one item less moves a taste by less than its length",
-        'Fraction(one) if self.unit == "user" else root(2) * one', "Fraction(one)",
+        "5 * (root(2) * one + 2 * rounding", "5 * (one + 2 * rounding",
+    ),
+    Fault(
+        "tastes of long histories weigh without bound",
+        "shift) / unit, 1, LONGEST)", "shift) / unit, 1, None)",
+    ),
+    Fault(
+        "tastes of short histories weigh less than one item",
+        "shift) / unit, 1, LONGEST)", "shift) / unit, 0, LONGEST)",
+    ),
+    Fault(
+        "tastes with a unit shorter than the longest item",
+        "int(ceil_roots((size * size).sum(axis=1)).max()) << shift)",
+        "int(size.max(initial=0)) << shift)",
+    ),
+    Fault(
+        "tastes that are nothing until they are long",
+        "least = np.minimum(least, unit // (4 * isqrt(rows.shape[1]) + 4))", "pass",
+    ),
+    Fault(
+        "tastes too large to be exact",
+        "while float(weights @ reach) >= _EXACT:",
+        "while int(weights @ reach.astype(np.int64)) >= _EXACT:",
+    ),
+    Fault(
+        "tastes by an edge without sampling noise",
+        "np.sqrt((1 + np.outer(sampled, sampled)) / 2)",
+        "np.sqrt((1 + 0 * np.outer(sampled, sampled)) / 2)",
+    ),
+    Fault(
+        "tastes against a chance that is sure",
+        "noise_edge(sampled * sqrt(1 / people + 1 / drawn))",
+        "noise_edge(sampled * sqrt(1 / people))",
+    ),
+    Fault(
+        "tastes shown by chance",
+        "moments.whitened(moments.matrix - chance))[-1]", "moments.whitened(moments.matrix))[-1]",
+    ),
+    Fault(
+        "tastes learned with people's own items",
+        "moments.whitened(moments.matrix - own * chance)", "moments.whitened(moments.matrix)",
+    ),
+    Fault(
+        "tastes measured again with what is spent",
+        "Step(last.statistic, left, last.basis) if shown",
+        "Step(last.statistic, left + FIRST_TASTES, last.basis) if shown",
+    ),
+    Fault(
+        "fame that the guarantee does not name",
+        "budget.guarantee(*([] if fame is None else [FAME.format(self.fame)]))",
+        "budget.guarantee()",
     ),
     Fault("noise of one turn for all", 'derived(self.seed, "measurement", turn)', "self.seed"),
     Fault(
@@ -282,6 +331,26 @@ NAMED = [
     Fault(
         "collective rounds that cost more than the task",
         "return self.mu * sqrt(self.share) * (1 - 2**-50)", "return self.mu",
+    ),
+    Fault(
+        "collective noise for a smaller statistic",
+        "if sensitivity_of(statistic) > given.sensitivity:", "if given.sensitivity < 0:",
+    ),
+    Fault("collective rounds beyond the budget", "if step.share > done.left:", "if not done.left:"),
+    Fault(
+        "collective tastes added up in two bases",
+        "for given in told if given.statistic == PRODUCTS}) > 1:",
+        "for given in told if given.statistic == PRODUCTS}) > len(told):",
+    ),
+    Fault("collective step of another plan", "if rest[:1] != [PLAN_VERSION]:", "if not rest:"),
+    Fault(
+        "collective plan for one noise",
+        "item_features(catalogue, item_ids), task.mu / BOTH)",
+        "item_features(catalogue, item_ids), task.mu)",
+    ),
+    Fault(
+        "collective learns for one noise",
+        "one.result.total, given.sigma * BOTH)", "one.result.total, given.sigma)",
     ),
     Fault(
         "collective share shown that was not committed to",

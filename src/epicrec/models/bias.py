@@ -75,7 +75,7 @@ class Popularity(Recommender):
 
     def _fit(self, ratings: Ratings) -> None:
         from epicrec.models.private.budget import Budget, check_budget
-        from epicrec.models.private.lists import FIRST_COUNTS, measure_counts, only_counts
+        from epicrec.models.private.lists import FIRST_COUNTS, measure_counts
 
         check_budget(self.epsilon, self.delta, self.unit)
         if self.epsilon is None:
@@ -85,7 +85,8 @@ class Popularity(Recommender):
         ratings = budget.bounded(ratings)
         # as private lists begin: with the same seed, lists that are popularity are these
         first = measure_counts(ratings, budget, FIRST_COUNTS, self.engine)
-        self.counts_ = only_counts(ratings, budget, self.engine, first).counts
+        rest = measure_counts(ratings, budget, 1 - FIRST_COUNTS, self.engine, turn=1)
+        self.counts_ = (first + rest).counts
         self.guarantee_, self.released_ = budget.guarantee().to_dict(), budget.spent
 
     def _scores(self, histories: Ratings) -> AnyFloats:

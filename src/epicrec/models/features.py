@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from epicrec.arrays import Floats
 from epicrec.data import Catalogue
+from epicrec.errors import InputError
 
 BIN, DECADE = 5, 10
 """Years are told apart by five, and by ten within a category."""
@@ -65,6 +66,29 @@ def item_features(catalogue: Catalogue | None, item_ids: npt.NDArray[Any]) -> An
         return matrix
     common = np.argsort(-np.bincount(columns, minlength=starts[-1]), kind="stable")[:MOST]
     return matrix[:, np.sort(common)]
+
+
+def fame_of(catalogue: Catalogue | None, column: str, item_ids: npt.NDArray[Any]) -> Floats:
+    """A column of a catalogue as public popularity: more is more popular, unknown is least."""
+    extra = None if catalogue is None else catalogue.extra
+    if catalogue is None or extra is None or column not in extra.column_names:
+        there = "none" if extra is None else ", ".join(extra.column_names) or "none"
+        raise InputError(
+            f"the catalogue has no column {column!r} for fame; its further columns are: {there}"
+        )
+    try:
+        values = np.asarray(extra[column].to_numpy(), np.float64)
+    except (TypeError, ValueError):
+        values = np.full(1, -1.0)
+    values = np.where(np.isnan(values), 0.0, values)
+    if not np.isfinite(values).all() or values.min(initial=0.0) < 0:
+        raise InputError(f"fame must be numbers of at least 0; {column!r} has others")
+    at = catalogue.positions(item_ids)
+    found = np.zeros(len(item_ids))
+    found[at >= 0] = values[at[at >= 0]]
+    if not found.any():
+        raise InputError(f"fame must not be 0 or unknown for all items, as {column!r} is")
+    return found
 
 
 def taste_columns(features: Any) -> Floats:

@@ -17,8 +17,8 @@ from epicrec.collective.aggregators import Helper, Leader, taught_by
 from epicrec.collective.keys import fingerprint, new_signing_key, sign, verify, verifying_key
 from epicrec.collective.messages import PROBLEM, VERSION, Refusal, encode
 from epicrec.collective.rounds import Round
-from epicrec.collective.shared_model import Collective, NextRound
-from epicrec.collective.task import Task
+from epicrec.collective.shared_model import Collective, next_round, released_by
+from epicrec.collective.task import RoundParameters, Task
 from epicrec.data import Catalogue
 from epicrec.data.datasets import load_catalogue
 from epicrec.errors import EpicrecError, InputError
@@ -181,13 +181,10 @@ def start(
             if one.state != "finished":
                 raise InputError(_what_to_do(one))
         new = Task.of(epsilon, delta, most, name)
-        task = _task_of(rounds) if rounds else new
-        try:
-            films, taught = _catalogue(settings), [taught_by(one) for one in rounds]
-            Collective.of_rounds(task, films.item_ids, taught, films)
-        except NextRound as following:
-            return _told(leader.start(following.parameters, following.published, helper))
-        raise InputError(f"the task {name!r} is finished; name another one to train again")
+        following = _next_round(settings, _task_of(rounds) if rounds else new, rounds)
+        if following is None:
+            raise InputError(f"the task {name!r} is finished; name another one to train again")
+        return _told(leader.start(*following, helper))
 
 
 def collect(settings: Settings, name: str) -> dict[str, Any]:
@@ -198,13 +195,13 @@ def collect(settings: Settings, name: str) -> dict[str, Any]:
             raise InputError(f"there is no task {name!r}; start it first")
         leader.collect(name, rounds[-1].parameters.round, helper)
         rounds = _rounds(server, name)
-        told = _told(rounds[-1])
-        try:
-            taught = [taught_by(one) for one in rounds]
-            films = _catalogue(settings)
-            model = Collective.of_rounds(_task_of(rounds), films.item_ids, taught, films)
-        except NextRound as following:
-            return told | {"next": following.parameters.statistic}
+        task, told = _task_of(rounds), _told(rounds[-1])
+        following = _next_round(settings, task, rounds)
+        if following is not None:
+            return told | {"next": following[0].statistic}
+        taught = [taught_by(one) for one in rounds]
+        model = Collective.of_rounds(task, _catalogue(settings).item_ids, taught)
+        assert model is not None
         folder = settings.folder / "common"
         folder.mkdir(exist_ok=True, mode=0o700)
         model.save(folder / f"{name}.npz")
@@ -268,6 +265,14 @@ def _rounds(server: SharedModelServer, name: str) -> list[Round]:
 def _task_of(rounds: list[Round]) -> Task:
     first = rounds[0].parameters
     return Task(name=first.task, mu=first.mu, delta=first.delta, most=first.most)
+
+
+def _next_round(
+    settings: Settings, task: Task, rounds: list[Round]
+) -> tuple[RoundParameters, bytes] | None:
+    films = _catalogue(settings)
+    done = released_by(task, films.item_ids, [taught_by(one) for one in rounds])
+    return next_round(task, films.item_ids, films, done)
 
 
 def _catalogue(settings: Settings) -> Catalogue:

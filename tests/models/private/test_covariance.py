@@ -136,7 +136,8 @@ def test_the_file_holds_only_what_was_released(viewers: Ratings, tmp_path) -> No
         ({"epsilon": 1, "delta": 1}, "delta"),
         ({"epsilon": 1, "unit": "item"}, "unit"),
         ({"epsilon": 1, "noise": "uniform"}, "noise"),
-        ({"epsilon": 1, "factors": 0}, "factors"),
+        ({"factors": 0}, "factors"),
+        ({"epsilon": 1, "factors": -1}, "factors"),
     ],
 )
 def test_refuses_with_a_reason(viewers: Ratings, settings, reason: str) -> None:

@@ -1,21 +1,31 @@
-"""Private lists: which plan the released counts choose, and that odd data ends in a list."""
+"""Private lists: which plan the released numbers make, that its shares add up, that it pays, and
+that odd data ends in a list."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from epicrec.data import Catalogue, Ratings, load_dataset, split_per_user
+from epicrec.errors import InputError
 from epicrec.evaluate.protocols import evaluate_topn
 from epicrec.models import load
 from epicrec.models.bias import Popularity
-from epicrec.models.features import item_features
-from epicrec.models.private import lists, pairs
+from epicrec.models.features import fame_of, item_features
+from epicrec.models.private import learner, lists, pairs
 from epicrec.models.private.basis import Basis, popularity_weights, with_own
 from epicrec.models.private.budget import Budget
 from epicrec.models.private.covariance import CovarianceSVD
-from epicrec.models.private.lists import MeasuredCounts, Together, choose_plan
-from epicrec.models.private.tastes import TASTE_BITS, TasteProducts
+from epicrec.models.private.learner import MeasuredCounts
+from epicrec.models.private.lists import Released, Step, counts_statistic, next_step
+from epicrec.models.private.tastes import TasteProducts
 from epicrec.models.spectrum import denoised
-from epicrec.privacy import gaussian_mu
+from epicrec.privacy import gaussian_epsilon, gaussian_mu
+
+FILMS = load_dataset("films")
+TRAIN, TEST = split_per_user(FILMS.ratings, 0.2, seed=0)
+UNITS = ["user", "rating"]
 
 
 def model(epsilon: float, **settings) -> CovarianceSVD:
@@ -24,10 +34,11 @@ def model(epsilon: float, **settings) -> CovarianceSVD:
 
 
 def ndcg(recommender, with_catalogue: bool = True) -> float:
-    films = load_dataset("films")
-    train, test = split_per_user(films.ratings, 0.2, seed=0)
-    catalogue = films.catalogue if with_catalogue else None
-    return evaluate_topn(recommender, train, test, catalogue=catalogue)[0]["ndcg"]
+    catalogue = FILMS.catalogue if with_catalogue else None
+    return evaluate_topn(recommender, TRAIN, TEST, catalogue=catalogue)[0]["ndcg"]
+
+
+# ---- whether it pays ----------------------------------------------------------------------
 
 
 def test_public_features_make_lists_that_popularity_does_not() -> None:
@@ -35,6 +46,18 @@ def test_public_features_make_lists_that_popularity_does_not() -> None:
     popular = ndcg(Popularity(epsilon=3, delta=1e-5, unit="user", seed=1))
     bare = ndcg(model(3), with_catalogue=False)
     assert popular + 0.03 < bare < ndcg(model(3))
+
+
+def test_one_item_is_no_harder_to_hide_than_a_person_with_more_noise() -> None:
+    """Rating level at μ has the noise of the user level at μ/√2 for what one taste weighs, but a
+    longer history weighs more there."""
+    mu = gaussian_mu(1.0, 1e-5)
+    weaker = gaussian_epsilon(mu / 2**0.5, 1e-5)
+    gains = [
+        ndcg(model(1.0, unit="rating", seed=seed)) - ndcg(model(weaker, seed=seed))
+        for seed in (1, 2, 3)
+    ]
+    assert np.mean(gains) > 0.02
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])
@@ -51,7 +74,7 @@ def test_tastes_that_popularity_alone_would_show_are_none(epsilon: float) -> Non
     assert "these lists are popularity: tastes show no more" in found.record
     assert found.factors_.shape[1] == 0
     assert sum(found.released_.values()) == pytest.approx(1)
-    assert found.released_["counts of items"] > 0.59
+    assert found.released_["counts of items"] == pytest.approx(0.8)
 
 
 def few_items(people: int) -> Ratings:
@@ -63,47 +86,135 @@ def few_items(people: int) -> Ratings:
     return Ratings.from_columns(users, items).with_items(np.arange(60))
 
 
-def test_tastes_that_noise_hides_cost_half_of_what_they_would() -> None:
+def test_tastes_that_noise_hides_cost_a_fifth_and_others_have_the_rest() -> None:
     """A first measurement says so: then counts have the rest, and tastes where it shows some."""
     hidden = model(0.2).fit(few_items(5000))
     assert hidden.released_ == pytest.approx(
-        {"counts of items": 0.675, "how tastes go together": 0.325}
+        {"counts of items": 0.8, "how tastes go together": 0.2}
     )
     assert hidden.factors_.shape[1] == 0
-    films = load_dataset("films")
-    seen = model(1.0).fit(films.ratings, films.catalogue)
-    assert seen.released_ == pytest.approx(
-        {"counts of items": 0.35, "how tastes go together": 0.65}
-    )
+    seen = model(3.0).fit(FILMS.ratings, FILMS.catalogue)
+    assert 0.2 <= seen.released_["counts of items"] <= 0.35
+    assert sum(seen.released_.values()) == pytest.approx(1)
     assert seen.factors_.shape[1] > 0
+    assert seen.note_ == ""
 
 
-def test_where_nothing_public_is_known_of_items_tastes_need_more_people() -> None:
-    films = load_dataset("films")
-    bare = model(1.0).fit(films.ratings)
-    assert bare.released_ == {"counts of items": 1.0}
-    assert "these lists are popularity: about " in bare.note_
-    assert model(1.0).fit(films.ratings, films.catalogue).note_ == ""
+# ---- the plan -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", [10, 40])
-def test_noise_alone_seldom_seems_to_be_taste(d: int) -> None:
-    """One time in a hundred a first measurement of nothing passes: by draws of noise as added."""
-    rng = np.random.default_rng(d)
-    products = TasteProducts("user", np.zeros(1, np.int64), None, np.zeros((1, d), np.int64))
-    sums = rng.normal(0, 5 << 2 * TASTE_BITS, (3000, d * (d + 1) // 2))
-    measured = [Together(products.matrix(one), 1.0, 0.1) for one in sums]
-    limit = 1 + lists.RARELY * d ** (-2 / 3)
-    passed = np.mean([one.beyond(np.zeros((d, d))) > limit for one in measured])
-    assert 0.003 < passed < 0.02
+PATHS = {
+    "popularity": (np.inf, False, False),
+    "not shown": (-1.0, False, False),
+    "shown at first": (-1.0, True, False),
+    "shown": (-1.0, True, True),
+}
 
 
-def test_two_looks_at_tastes_are_one() -> None:
-    one, two = Together(np.ones((2, 2)), 2.0, 0.1), Together(4 * np.ones((2, 2)), 1.0, 0.4)
-    both = one + two
-    np.testing.assert_allclose(both.matrix, (1 * 0.2 + 4 * 0.8) * np.ones((2, 2)))
-    assert both.sigma == pytest.approx((2**-2 + 1**-2) ** -0.5), "as measured with both shares"
-    assert both.share == pytest.approx(0.5)
+def take(path: str, patch: pytest.MonkeyPatch) -> None:
+    """Whatever the numbers are: one way through the plan, and what is learned in the end."""
+    pays, first, last = PATHS[path]
+    patch.setattr(lists, "PAYS", pays)
+    patch.setattr(lists, "is_shown", lambda *_: first)
+    patch.setattr(learner, "is_shown", lambda *_: last)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("epsilon", [0.05, 2.0])
+def test_shares_add_up_to_the_budget_exactly_and_every_turn_has_its_own_noise(
+    path: str, unit: str, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(path, monkeypatch)
+    shares, turns, measure = [], [], Budget.measure
+
+    def recorded(self, statistic, share, total, *, turn=0):
+        shares.append(share)
+        turns.append(turn)
+        return measure(self, statistic, share, total, turn=turn)
+
+    monkeypatch.setattr(Budget, "measure", recorded)
+    found = model(epsilon, unit=unit).fit(FILMS.ratings, FILMS.catalogue)
+    assert all(isinstance(share, Fraction) and share > 0 for share in shares)
+    assert sum(shares) == 1
+    assert turns == [*range(len(shares))]
+    assert len(shares) == (2 if path == "popularity" else 4)
+    assert sum(found.released_.values()) == pytest.approx(1)
+    assert (found.factors_.shape[1] > 0) == (path == "shown")
+    assert (found.note_ == "") == (path == "shown")
+
+
+def measured(
+    people: float, unit: str = "user", n: int = 1000, spread: float = 1.0
+) -> MeasuredCounts:
+    each = people / (1 + np.arange(n)) / 4
+    return MeasuredCounts(unit, each, spread, people, 8 * spread, 0.1)
+
+
+def after(counts: MeasuredCounts, *shares: Fraction) -> Released:
+    statistic = counts_statistic(counts.unit, 2, len(counts.counts))
+    return Released(counts.unit, tuple(Step(statistic, share) for share in shares), counts)
+
+
+def kinds(n: int) -> csr_array:
+    return csr_array(np.eye(20)[np.arange(n) % 20])
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_more_people_pay_for_more_directions(unit: str) -> None:
+    found = []
+    for people in (1000, 3000, 10_000, 100_000, 1_000_000):
+        done = after(measured(people, unit), Fraction(1, 10), Fraction(1, 5))
+        step = next_step(done, kinds(1000), mu=0.1)
+        assert isinstance(step.statistic, TasteProducts)
+        assert step.share == Fraction(1, 5)
+        found.append(step.statistic.coefficients.shape[1])
+    assert found == sorted(found)
+    assert found[0] < 30 < 150 < found[-1] <= 600
+    assert len(set(found)) >= 4
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_few_people_or_drowned_counts_pay_for_counts_alone(unit: str) -> None:
+    """And people who are clear pay for tastes: popularity never comes back."""
+    first = Fraction(1, 10)
+    whole = [
+        next_step(after(measured(10**power, unit), first), kinds(1000), mu=0.1).share == 1 - first
+        for power in np.linspace(0.5, 6, 30)
+    ]
+    assert whole[0]
+    assert not whole[-1]
+    assert whole == sorted(whole, reverse=True)
+    noise = np.random.default_rng(0).normal(0, 1, 5000)
+    drowned = MeasuredCounts(unit, noise, 1.0, 2000.0, 8.0, 0.1)
+    assert next_step(after(drowned, first), kinds(5000), mu=0.1).share == 1 - first
+
+
+def test_counts_that_stand_out_leave_more_for_tastes() -> None:
+    first = Fraction(1, 10)
+    shares = [
+        next_step(after(measured(10**5, spread=spread), first), kinds(1000), mu=0.1).share
+        for spread in (1.0, 1000.0)
+    ]
+    assert shares[0] == Fraction(1, 10), "a fifth in all"
+    assert Fraction(1, 10) < shares[1] <= Fraction(2, 5), "up to a half"
+
+
+def test_laplace_noise_is_for_counts_alone(viewers: Ratings) -> None:
+    found = model(1000, noise="laplace").fit(viewers)
+    assert found.released_ == {"counts of items": 1.0}
+    assert found.note_.startswith("these lists are popularity: Laplace noise")
+    assert found.guarantee.delta == 0
+
+
+def test_the_note_says_that_lists_are_popularity_by_released_numbers(viewers: Ratings) -> None:
+    one = model(0.05).fit(viewers)
+    assert one.note_.startswith("these lists are popularity: about ")
+    assert one.note_ != model(0.05, seed=2).fit(viewers).note_, "the number of people has noise"
+    assert model(5).fit(viewers).note_ == ""
+
+
+# ---- popularity ---------------------------------------------------------------------------
 
 
 def test_without_privacy_to_spend_popularity_is_plain() -> None:
@@ -114,7 +225,7 @@ def test_without_privacy_to_spend_popularity_is_plain() -> None:
     assert plain.record == ""
 
 
-@pytest.mark.parametrize("unit", ["rating", "user"])
+@pytest.mark.parametrize("unit", UNITS)
 def test_private_popularity_has_the_noise_it_claims(unit: str) -> None:
     """Items nobody has: their counts are noise alone, of the scale that ε asks for."""
     items = np.arange(20_000)
@@ -127,14 +238,13 @@ def test_private_popularity_has_the_noise_it_claims(unit: str) -> None:
     assert found.released_ == {"counts of items": 1.0}
 
 
-@pytest.mark.parametrize("unit", ["rating", "user"])
+@pytest.mark.parametrize("unit", UNITS)
 def test_lists_that_are_popularity_are_those_of_private_popularity(unit: str) -> None:
     """With the same seed: so that a comparison shows the methods, and not their draws."""
-    films = load_dataset("films")
-    plain = Popularity(epsilon=0.02, delta=1e-5, unit=unit, seed=1).fit(films.ratings)
-    lists = model(0.02, unit=unit).fit(films.ratings, films.catalogue)
+    plain = Popularity(epsilon=0.02, delta=1e-5, unit=unit, seed=1).fit(FILMS.ratings)
+    lists = model(0.02, unit=unit).fit(FILMS.ratings, FILMS.catalogue)
     assert "these lists are popularity: about" in lists.note_
-    users = films.ratings.user_ids[:20]
+    users = FILMS.ratings.user_ids[:20]
     one, two = (found.recommend(users, n=10).to_pydict() for found in (plain, lists))
     assert one["item_id"] == two["item_id"]
 
@@ -147,69 +257,97 @@ def test_a_private_popularity_is_saved_without_histories(tmp_path) -> None:
     assert "counts of items (100%)" in kept.record
 
 
-def measured(
-    people: float, n: int = 1000, spread: float = 1.0, top: float = 50.0
-) -> MeasuredCounts:
-    return MeasuredCounts(top / (1 + np.arange(n)), spread, people, 8 * spread, 0.1)
+# ---- fame ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unit", ["rating", "user"])
-def test_more_people_pay_for_more(unit: str) -> None:
-    budget = Budget(1.0, 1e-5, unit, "gaussian", 0)
-    plans = [
-        choose_plan(budget, measured(10.0**power, top=10.0 ** (power - 1)), room=True, bare=False)
-        for power in np.linspace(1, 7, 60)
+def test_with_public_fame_lists_are_never_much_worse_than_fame_itself() -> None:
+    class Famous(Popularity):
+        def _fit(self, ratings: Ratings) -> None:
+            super()._fit(ratings)
+            self.counts_ = fame_of(FILMS.catalogue, "popularity", ratings.item_ids)
+
+    public = ndcg(Famous())
+    found = [
+        (ndcg(model(0.1, fame="popularity", seed=seed)), ndcg(model(0.1, seed=seed)))
+        for seed in (1, 2, 3)
     ]
-    assert plans[0] == "popularity"
-    assert plans[-1] == "pairs"
-    for last in ("popularity", "pairs"):  # neither comes back, nor goes again
-        span = [at for at, plan in enumerate(plans) if plan == last]
-        assert span == [*range(span[0], span[-1] + 1)]
-    assert "tastes" in plans or unit == "rating"
+    for famous, without in found:
+        assert famous > public - 0.01
+        assert famous > without + 0.05
 
 
-def test_counts_that_are_noise_pay_for_nothing() -> None:
-    budget = Budget(1.0, 1e-5, "user", "gaussian", 0)
-    drowned = MeasuredCounts(np.random.default_rng(0).normal(0, 1, 5000), 1.0, 2000.0, 8.0, 0.1)
-    assert choose_plan(budget, drowned, room=True, bare=False) == "popularity"
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_the_guarantee_names_the_column_that_is_taken_to_be_public(noise: str) -> None:
+    options = {"noise": noise, "seed": None}
+    famous = model(0.5, fame="popularity", **options).fit(FILMS.ratings, FILMS.catalogue)
+    named = [one for one in famous.guarantee.assumes if "'popularity'" in one]
+    assert len(named) == 1
+    assert "public" in named[0]
+    plain = model(0.5, **options).fit(FILMS.ratings, FILMS.catalogue)
+    assert not any("'popularity'" in one for one in plain.guarantee.assumes)
+    assert famous.guarantee.epsilon == plain.guarantee.epsilon
 
 
-@pytest.mark.parametrize("unit", ["rating", "user"])
-def test_pairs_that_are_noise_leave_no_factors(
+def test_much_budget_makes_little_of_wrong_fame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fame that is the wrong way round: counts decide where they are clear."""
+    take("popularity", monkeypatch)
+    wrong = FILMS.catalogue.to_table()
+    famous = wrong["popularity"].to_numpy()
+    wrong = wrong.append_column("wrong", [famous.max() - famous])
+    catalogue = Catalogue.from_table(wrong)
+    rich = model(30.0, fame="wrong").fit(FILMS.ratings, catalogue)
+    plain = model(30.0).fit(FILMS.ratings, FILMS.catalogue)
+    both = np.corrcoef(rich.offsets_, plain.offsets_)[0, 1]
+    assert both > 0.95
+
+
+@pytest.mark.parametrize(
+    ("fame", "reason"),
+    [("renown", "no column 'renown'.*popularity"), ("label", "numbers.*'label'")],
+)
+def test_fame_that_is_no_column_of_numbers_is_refused(fame: str, reason: str) -> None:
+    table = FILMS.catalogue.to_table()
+    table = table.append_column("label", [["a"] * len(table)])
+    with pytest.raises(InputError, match=reason):
+        model(1.0, fame=fame).fit(FILMS.ratings, Catalogue.from_table(table))
+
+
+# ---- memory -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_pairs_that_do_not_fit_are_refused_before_anything_is_measured(
     viewers: Ratings, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists, "choose_plan", lambda *_, **__: "pairs")
-    drowned, clear = (model(epsilon, unit=unit).fit(viewers) for epsilon in (0.01, 1000))
-    assert "pairs of items" in drowned.released_
-    assert drowned.factors_.shape[1] <= 2 < clear.factors_.shape[1]
-
-
-def test_where_pairs_do_not_fit_something_else_is_measured_and_said(
-    viewers: Ratings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pairs, "all_memory", lambda: 1 << 20)
-    found = model(1000).fit(viewers)
+    """Whatever the ratings are; without pairs there is a model, which says so."""
+    monkeypatch.setattr(pairs, "free_memory", lambda: 1000)
+    spent = []
+    note = Budget.note
+    monkeypatch.setattr(Budget, "note", lambda *given: (spent.append(1), note(*given)))
+    options = {"unit": unit, "feedback": "explicit"}
+    with pytest.raises(InputError, match="factors=0") as refused:
+        model(5.0, **options).fit(viewers)
+    assert not spent
+    assert "not private" not in str(refused.value)
+    found = model(5.0, factors=0, **options).fit(viewers)
+    assert spent
     assert "pairs of items" not in found.released_
-    assert f"the pairs of {viewers.n_items:,} items do not fit in memory" in found.record
-    laplace = model(1000, noise="laplace").fit(viewers)
-    assert [*laplace.released_] == ["counts of items"]
-
-
-def test_the_note_says_that_lists_are_popularity_by_released_numbers(viewers: Ratings) -> None:
-    one = model(0.05).fit(viewers)
-    assert one.note_.startswith("these lists are popularity: about ")
-    assert one.note_ != model(0.05, seed=2).fit(viewers).note_, "the number of people has noise"
-    assert model(5).fit(viewers).note_ == ""
+    assert "factors = 0" in found.note_
+    assert found.guarantee.epsilon <= 5 * (1 + 1e-9)
+    assert model(5.0, unit=unit).fit(viewers).released_, "lists need no pairs"
 
 
 def test_a_refusal_for_memory_offers_nothing_that_is_not_private(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pairs, "free_memory", lambda: 1000)
-    with pytest.raises(Exception, match="histories") as refused:
+    with pytest.raises(InputError, match="histories") as refused:
         pairs.check_memory(10_000)
     assert "svd" not in str(refused.value)
     assert "not private" not in str(refused.value)
+
+
+# ---- odd data -----------------------------------------------------------------------------
 
 
 CATALOGUES = {
@@ -222,31 +360,37 @@ CATALOGUES = {
 
 
 @pytest.mark.parametrize("name", CATALOGUES)
-@pytest.mark.parametrize("plan", ["popularity", "tastes", "items", "pairs"])
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("people", [1, 10, 300])
+@pytest.mark.filterwarnings("error")
 def test_odd_data_ends_in_a_list(
-    name: str, plan: str, people: int, monkeypatch: pytest.MonkeyPatch
+    name: str, path: str, people: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever was chosen, also where the choice would have been another: no NaN, no warning."""
+    """Whatever way was taken, also where it would have been another: no NaN, no warning."""
     rows = CATALOGUES[name]
     rng = np.random.default_rng(0)
-    catalogue = rows and Catalogue.from_columns(range(40), *zip(*rows, strict=True))
+    catalogue = rows and Catalogue.from_columns(
+        range(40), *zip(*rows, strict=True), known=[0.0] * 39 + [1.0]
+    )
     sizes = rng.integers(1, 40, people)
     items = np.concatenate([rng.permutation(40)[:size] for size in sizes])
     ratings = Ratings.from_columns(np.repeat(np.arange(people), sizes), items)
-    monkeypatch.setattr(lists, "choose_plan", lambda *_, **__: plan)
-    for unit in ("user", "rating"):
-        found = model(1.0, unit=unit).fit(ratings.with_items(np.arange(40)), catalogue)
-        scores = found._scores(found.histories_)
-        assert np.isfinite(scores).all()
-        assert len(set(np.round(scores[0], 12))) > 1, "items are told apart"
+    take(path, monkeypatch)
+    for unit in UNITS:
+        for fame in (None, "known") if catalogue else (None,):
+            given = ratings.with_items(np.arange(40))
+            found = model(1.0, unit=unit, fame=fame).fit(given, catalogue)
+            scores = found._scores(found.histories_)
+            assert np.isfinite(scores).all()
+            assert len(set(np.round(scores[0], 12))) > 1, "items are told apart"
 
 
-@pytest.mark.parametrize("plan", ["popularity", "tastes", "items", "pairs"])
-def test_one_item(plan: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lists, "choose_plan", lambda *_, **__: plan)
-    found = model(1.0).fit(Ratings.from_columns([1, 2], [7, 7]))
-    assert np.isfinite(found._scores(found.histories_)).all()
+@pytest.mark.parametrize("path", PATHS)
+def test_one_item(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    take(path, monkeypatch)
+    for unit in UNITS:
+        found = model(1.0, unit=unit).fit(Ratings.from_columns([1, 2], [7, 7]))
+        assert np.isfinite(found._scores(found.histories_)).all()
 
 
 # ---- what is made of the counts -----------------------------------------------------------
@@ -264,16 +408,19 @@ def test_denoised_counts_are_nearer_to_the_truth_and_in_order() -> None:
 
 
 def test_a_basis_is_orthonormal_and_apart_from_popularity() -> None:
-    films = load_dataset("films")
-    counts, weights, popular = popularity_weights(films.ratings.item_counts.astype(float))
-    features = with_own(item_features(films.catalogue, films.ratings.item_ids), counts, own=True)
-    basis = Basis.of(features, counts, popular, most=80)
-    columns = basis.times(np.eye(80))
-    np.testing.assert_allclose(columns.T @ columns, np.eye(80), atol=1e-9)
-    np.testing.assert_allclose(basis.inner(columns), np.eye(80), atol=1e-9)
-    apart = basis.scales[:, None] * (features @ basis.apart)
-    inside = columns @ (columns.T @ popular)
-    np.testing.assert_allclose(apart.T @ inside, 0, atol=1e-9)
+    counts, weights, popular = popularity_weights(FILMS.ratings.item_counts.astype(float))
+    features = with_own(item_features(FILMS.catalogue, FILMS.ratings.item_ids), counts)
+    whole = Basis.of(features, counts, popular)
+    for basis in (whole, whole.first(80, popular)):
+        d = len(basis.emphasis)
+        columns = basis.times(np.eye(d))
+        np.testing.assert_allclose(columns.T @ columns, np.eye(d), atol=1e-8)
+        apart = basis.scales[:, None] * (features @ basis.apart)
+        inside = columns @ (columns.T @ popular)
+        np.testing.assert_allclose(apart.T @ inside, 0, atol=1e-8)
+        assert (np.diff(basis.emphasis) <= 0).all(), "the first, of which most is expected, most"
+        assert basis.emphasis[0] == 1
+    assert d == 80
     assert weights.min() == weights[np.argmax(counts)]
 
 

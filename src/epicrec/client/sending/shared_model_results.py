@@ -21,7 +21,7 @@ from epicrec.collective.contributions import items_of
 from epicrec.collective.device import Pins
 from epicrec.collective.messages import Refusal
 from epicrec.collective.results import Taught
-from epicrec.collective.shared_model import Collective, NextRound
+from epicrec.collective.shared_model import Collective
 from epicrec.collective.task import Task
 from epicrec.errors import EpicrecError
 from epicrec.privacy import Guarantee
@@ -101,9 +101,8 @@ class SharedModelResults:
         taught = [self._read(number) for number in range(rounds)]
         first = taught[0].result.parameters
         task = Task(name=first.task, mu=first.mu, delta=first.delta, most=first.most)
-        try:
-            model = Collective.of_rounds(task, items_of(taught[0].published), taught)
-        except NextRound:
+        model = Collective.of_rounds(task, items_of(taught[0].published), taught)
+        if model is None:
             return None
         return SharedModel(model, task.name, tuple(one.result.people for one in taught))
 

@@ -18,7 +18,7 @@ from epicrec.client.sending.shared_model_reports import KnownRound, Offer, Round
 from epicrec.client.web.jobs import in_background
 from epicrec.client.web.promises import said
 from epicrec.client.web.request import Ask, Handler, download, to
-from epicrec.collective.contributions import COUNTS, ITEMS, PRODUCTS
+from epicrec.collective.contributions import COUNTS, PRODUCTS
 from epicrec.collective.device import Pins
 from epicrec.collective.keys import fingerprint
 from epicrec.collective.task import NAME
@@ -30,7 +30,6 @@ _SHOWN = 8
 WHAT = {
     COUNTS: "how many have each film",
     PRODUCTS: "which tastes go together",
-    ITEMS: "which films go with which taste",
 }
 STATES = {
     "waiting": "is prepared soon",
@@ -168,12 +167,10 @@ def _numbers(device: Device, made: KnownRound) -> list[dict[str, Any]]:
 
 
 def _about(device: Device, made: KnownRound, position: int) -> str:
-    given, films = made.parameters, len(made.item_ids)
-    film = position // (given.length // films) if given.statistic == ITEMS else position
-    if given.statistic not in (COUNTS, ITEMS):
+    if made.parameters.statistic != COUNTS:
         return f"number {position}"
-    if film >= films:
+    if position >= len(made.item_ids):
         return "one person"
-    item = str(made.item_ids[film])
+    item = str(made.item_ids[position])
     known = int(device.catalogue.positions([item])[0]) >= 0
     return str(device.catalogue.title_of(item)) if known else item

@@ -3,7 +3,8 @@
 A watched engine keeps every sum of a fit as it was released. One fit plays many rounds: the items
 fall into groups, and each group's own coin decides whether its victim is there (or has one more
 rating). The observer reads only the numbers about a group's own items, so the other coins change
-nothing about them but what was released before.
+nothing about them but what was released before. Moments of tastes are about all items at once: the
+observer looks along each victim's own change of them, and these are as good as orthogonal.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ from epicrec.evaluate.audits.game import Game, climb, fisher
 from epicrec.models.private.covariance import CovarianceSVD
 from epicrec.models.private.pairs import PairSums
 from epicrec.models.private.statistics import ForAndAgainst, ItemEffects
+from epicrec.models.private.tastes import TasteProducts
 from epicrec.privacy import Guarantee, gaussian_guarantee, gaussian_mu
 
 STARS = Scale(1, 5, 1)
 _LARGEST_CROWD = 1 << 11
 _SEARCHED = 40
 """Groups in the small world in which neighbours are searched for."""
+_HISTORY = 8
+"""Items that each of a crowd of histories has."""
 
 Victim = tuple[int, ...]
 """The victim's rating of each item of the group, or 0 for none."""
@@ -67,8 +71,8 @@ class Worlds:
         """All ratings, where each group's bit decides about its victim."""
         each = np.where(bits[:, None], np.array([self.with_it]), np.array([self.without])).ravel()
         items = np.flatnonzero(each)
-        rest = np.tile(np.arange(self.items), self.crowd)
-        users = np.repeat(np.arange(self.crowd), self.items) + self.groups
+        rest = self.rest.ravel()
+        users = np.repeat(np.arange(self.crowd), self.rest.shape[1]) + self.groups
         return Ratings.from_columns(
             np.concatenate([items // len(self.without), users]),
             np.concatenate([items, rest]),
@@ -76,11 +80,31 @@ class Worlds:
             scale=STARS,
         ).with_items(np.arange(self.items))
 
+    @property
+    def rest(self) -> Integers:
+        """The items of each of the crowd."""
+        return np.tile(np.arange(self.items), (self.crowd, 1))
+
+    @property
+    def others(self) -> str:
+        """The crowd in words."""
+        return f"{self.crowd} others rate all {self.crowd_rating}"
+
     @cached_property
     def ends(self) -> tuple[Ratings, Ratings]:
         """The ratings with no bit set, and with all of them."""
         first, second = (self.ratings(np.full(self.groups, bit)) for bit in (False, True))
         return first, second
+
+    def changes(self, statistic: Statistic) -> Floats:
+        """How far each group's victim moves all numbers of a statistic: a row for each group."""
+        found = np.zeros(1)
+        for end, sign in zip(self.ends, (-1.0, 1.0), strict=True):
+            there = int(np.sum(end.user_ids < self.groups))  # all of the victims, or none
+            if there:
+                each = [statistic(end.between(at, at + 1)) for at in range(there)]
+                found = found + sign * np.array(each)
+        return found
 
     def positions(self, statistic: Any) -> Iterator[Any]:
         """Where a statistic has its numbers about each group's own items: one row of positions a
@@ -99,8 +123,23 @@ class Worlds:
             yield (own[:, :, None] * width + np.arange(width)).reshape(self.groups, -1)
 
 
+@dataclass(frozen=True)
+class Histories(Worlds):
+    """Groups of items with a victim each, and a crowd with tastes: for even items or for odd."""
+
+    @property
+    def rest(self) -> Integers:
+        each = np.arange(self.crowd)[:, None] + 2 * np.arange(_HISTORY)
+        return np.asarray(each % self.items)
+
+    @property
+    def others(self) -> str:
+        return f"{self.crowd} others have {_HISTORY} even or odd items"
+
+
 def covariance_games(model: CovarianceSVD) -> list[Game]:
-    """Item effects alone, and also the covariance, in a crowd large enough to measure it."""
+    """Item effects alone, and also the covariance, or the tastes of lists, in a crowd large enough
+    to measure it."""
     alone = _neighbours(model, Worlds((0, 0), (0, 0), 2000, 1, 3))
     # a user's loss is spread over several numbers, whose Laplace noise rarely points one way
     rounds = 1_000_000 if model.unit == "user" and model.noise == "laplace" else 100_000
@@ -108,6 +147,8 @@ def covariance_games(model: CovarianceSVD) -> list[Game]:
         _game(model, alone, rounds, partial(_likelihoods, model)),
         _game(model, alone, 16_000, _fisher),
     ]
+    if model.feedback == "implicit":
+        return [*games, *tastes_games(model)]
     crowded = Worlds((0,) * 4, (0,) * 4, 40, 32, 1)
     while crowded.crowd < _LARGEST_CROWD:
         seen = [statistic for statistic, _ in _watched(model, crowded)]
@@ -116,6 +157,24 @@ def covariance_games(model: CovarianceSVD) -> list[Game]:
             worlds = _neighbours(model, crowded)
             return [*games, _game(model, worlds, 800, partial(_likelihoods, model))]
     return games
+
+
+def tastes_games(model: CovarianceSVD) -> list[Game]:
+    """Lists where tastes have most of the budget: a crowd so large that they are measured twice,
+    and in as many directions as there are items. Without Gaussian noise there is no game.
+
+    Neighbours differ by one user, or by one item of a user's history. The observer sees every sum
+    as released, counts and moments of tastes, and knows all of the crowd.
+    """
+    nobody = (0,) * (1 if model.unit == "user" else 4)
+    crowded = Histories(nobody, nobody, 40 // len(nobody), 32, 1)
+    while crowded.crowd < 4 * _LARGEST_CROWD:
+        last, _ = _watched(model, crowded)[-1]
+        crowded = replace(crowded, crowd=2 * crowded.crowd)  # measured at every fit, not just here
+        if isinstance(last, TasteProducts) and last.coefficients.shape[1] == crowded.items:
+            worlds = _neighbours(model, crowded)
+            return [_game(model, worlds, 40_000, partial(_with_tastes, model))]
+    return []
 
 
 def dpals_games(model: Any) -> list[Game]:
@@ -147,7 +206,7 @@ def _game(
     return Game(
         claim=claim,
         neighbours=f"a user {removed}: {_said(worlds.with_it)} or {_said(worlds.without)}; "
-        f"{worlds.crowd} others rate all {worlds.crowd_rating}",
+        f"{worlds.others}",
         play=play,
         rounds=rounds,
         at_once=worlds.groups,
@@ -188,9 +247,18 @@ def _likelihoods(model: CovarianceSVD, worlds: Worlds, released: Any) -> Floats:
     return found / np.where(most > 0, most, 1.0) if all_laplace else found
 
 
+def _with_tastes(model: CovarianceSVD, worlds: Worlds, released: Any) -> Floats:
+    """The same, with the log-likelihood ratios of the moments of tastes."""
+    found = _likelihoods(model, worlds, released)
+    for moved, off in _moved_tastes(worlds, released):
+        found += moved @ off / np.mean(off**2)
+    return found
+
+
 def _has_laplace(statistic: Any) -> bool:
-    """Totals for and against items always have Laplace noise; other statistics have a norm."""
-    return getattr(statistic, "norm", 1) == 1
+    """Totals for and against items always have Laplace noise, moments of tastes never; other
+    statistics have a norm."""
+    return getattr(statistic, "norm", 2 if isinstance(statistic, TasteProducts) else 1) == 1
 
 
 def _claim(model: CovarianceSVD) -> Guarantee:
@@ -220,13 +288,25 @@ def _moved(worlds: Worlds, released: Any) -> Iterator[tuple[Floats, Floats]]:
             yield high[at] - low[at], total[at] - (low[at] + high[at]) / 2
 
 
+def _moved_tastes(worlds: Worlds, released: Any) -> Iterator[tuple[Floats, Floats]]:
+    """For moments of tastes how far each group's victim moves them all, a row for each group, and
+    how far the released ones are from the middle between no and all victims."""
+    exact: dict[TasteProducts, tuple[Floats, Integers]] = {}  # the same one is measured twice
+    for statistic, total in released:
+        if isinstance(statistic, TasteProducts):
+            if statistic not in exact:
+                exact[statistic] = worlds.changes(statistic), statistic(worlds.ends[1])
+            moved, all_there = exact[statistic]
+            yield moved, total - all_there + moved.sum(axis=0) / 2
+
+
 def _neighbours(model: CovarianceSVD, empty: Worlds) -> Worlds:
     """The worlds whose victim moves the released numbers furthest relative to their noise, found
     by climbing: in L2, or in L1 where all noise is Laplace noise."""
     size = len(empty.without)
     small = replace(empty, groups=min(empty.groups, _SEARCHED))
     released = _watched(model, small)
-    noise = [np.sqrt(np.mean(off**2)) + 1e-9 for _, off in _moved(small, released)]
+    noise = [np.sqrt(np.mean(off**2)) + 1e-9 for _, off in _all_moved(small, released)]
     power = 1 if all(_has_laplace(statistic) for statistic, _ in released) else 2
 
     def worlds_of(victim: Victim) -> Worlds:
@@ -238,12 +318,18 @@ def _neighbours(model: CovarianceSVD, empty: Worlds) -> Worlds:
 
     def score(victim: Victim) -> float:
         worlds = replace(worlds_of(victim), crowd=1)  # the crowd is the same in both worlds
-        moved = [change for change, _ in _moved(worlds, released)]
+        moved = [change for change, _ in _all_moved(worlds, released)]
         parts = zip(moved, noise, strict=True)
         return sum(float(np.sum(np.abs(m / s) ** power)) for m, s in parts)
 
-    found = worlds_of(climb(score, [6] * size + [size]))
+    values = 2 if model.feedback == "implicit" else 6
+    found = worlds_of(climb(score, [values] * size + [size]))
     return replace(found, groups=empty.groups)
+
+
+def _all_moved(worlds: Worlds, released: Any) -> Iterator[tuple[Floats, Floats]]:
+    yield from _moved(worlds, released)
+    yield from _moved_tastes(worlds, released)
 
 
 def _said(victim: Victim) -> str:

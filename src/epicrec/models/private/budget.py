@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import isfinite, sqrt
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from epicrec.arrays import Integers
 from epicrec.data import Ratings
 from epicrec.engine import Once, drawn
 from epicrec.errors import InputError
-from epicrec.models.private.basis import Basis
 from epicrec.models.private.statistics import MOST_USERS, Norm, Unit
 from epicrec.privacy import (
     Guarantee,
@@ -26,6 +24,8 @@ from epicrec.privacy import (
 from epicrec.seeds import derived
 
 NoiseKind = Literal["gaussian", "laplace"]
+Share = float | Fraction
+"""A part of a budget: of μ² with Gaussian, of ε with Laplace noise."""
 
 ASSUMES = (
     "the list of items, what the catalogue tells of them, and the rating scale are public",
@@ -89,11 +89,6 @@ class Budget:
         self.parts.append(part)
         return part
 
-    pairs: ClassVar[bool] = True
-    """Whether sums over all pairs of items can be had."""
-    catalogued: ClassVar[bool] = True
-    """Whether what is public of items is at hand wherever the model is computed."""
-
     @property
     def mu(self) -> float:
         """The μ of Gaussian noise whose size is that of the noise here."""
@@ -114,13 +109,13 @@ class Budget:
             return sqrt(2) * float(statistic.sensitivity) / (self.epsilon * share)
         return float(statistic.sensitivity) / (self.mu * sqrt(share))
 
-    def note(self, statistic: Measured, share: float) -> None:
+    def note(self, statistic: Measured, share: Share) -> None:
         """Enter what is released, and its share, in the record."""
         before = self.spent.get(statistic.what, 0.0)
-        self.spent[statistic.what] = before + share * self.whole
+        self.spent[statistic.what] = before + float(share) * self.whole
 
     def measure(
-        self, statistic: Measured, share: float, total: Integers, *, turn: int = 0
+        self, statistic: Measured, share: Share, total: Integers, *, turn: int = 0
     ) -> tuple[Integers, float]:
         """The sum with noise for this share, added in place, and the noise's standard deviation.
 
@@ -132,19 +127,18 @@ class Budget:
         self.note(statistic, share)
         seed = derived(self.seed, "measurement", turn)
         if self.noise == "laplace":
-            scale = laplace_scale(statistic.sensitivity, self.epsilon * share * (1 - 2**-50))
+            scale = laplace_scale(statistic.sensitivity, self.epsilon * float(share) * (1 - 2**-50))
             noisy = self.once(lambda: add_discrete_laplace(total, scale, seed=seed))
             return noisy, sqrt(2) * float(scale)
         mu = self.mu * sqrt(share) * (1 - 2**-50)
         sigma = gaussian_sigma(statistic.sensitivity, mu)
         return self.once(lambda: add_integer_gaussian(total, sigma, seed=seed)), sigma
 
-    def settled(self, basis: Callable[[], Basis]) -> Basis:
-        """The directions that the next sum is taken in: these, unless others were published."""
-        return basis()
-
-    def guarantee(self) -> Guarantee:
-        about: Any = {"unit": self.unit, "relation": "add or remove one", "assumes": ASSUMES}
+    def guarantee(self, *assumes: str) -> Guarantee:
+        """What all of the budget promises, under these assumptions and the usual ones."""
+        about: Any = {
+            "unit": self.unit, "relation": "add or remove one", "assumes": (*ASSUMES, *assumes),
+        }  # fmt: skip
         if self.parts or self.noise == "laplace":
             delta = self.delta if self.noise == "gaussian" else 0.0  # whichever plan was taken
             return Guarantee(epsilon=self.epsilon, delta=delta, **about).seeded(self.seed)

@@ -16,7 +16,7 @@ from epicrec.errors import InputError
 from epicrec.machine import in_threads
 from epicrec.models.base import Feedback
 from epicrec.models.factors import AtHome, FactorModel, ReleasedFactors, solve
-from epicrec.models.features import item_features
+from epicrec.models.features import fame_of, item_features
 from epicrec.models.private.budget import Budget, NoiseKind, check_budget
 from epicrec.models.private.lists import release_histories
 from epicrec.models.private.ratings import release_ratings
@@ -30,6 +30,9 @@ LONGEST = 2000
 for."""
 
 
+FAME = "the catalogue's column {!r} is public, and was not computed from these people"
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class CovarianceSVD(ReleasedFactors):
     """Item factors from noisy item effects and a noisy item × item covariance.
@@ -41,7 +44,10 @@ class CovarianceSVD(ReleasedFactors):
     Neighbours differ by one `unit` added or removed: a rating, or a user with all their ratings.
     The sensitivities are proved in docs/covariance.md. The guarantee is ε (`noise="laplace"`) or
     (ε, δ) by exact Gaussian composition (`noise="gaussian"`). `epsilon=None` is the same without
-    noise.
+    noise. `factors=0` measures no pairs of items, whose matrix may be too large.
+
+    For histories (`feedback="implicit"`) there are no pairs: counts and tastes are measured
+    (`lists`), and `fame` may name a public column that tells beforehand which items are popular.
     """
 
     status = "proved"
@@ -53,6 +59,8 @@ class CovarianceSVD(ReleasedFactors):
     noise: NoiseKind = "gaussian"
     feedback: Feedback = "explicit"
     factors: int | None = None
+    fame: str | None = None
+    """The catalogue's column of public popularity, a prior for the counts of lists."""
     seed: int | None = None
 
     @property
@@ -61,8 +69,10 @@ class CovarianceSVD(ReleasedFactors):
 
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         self._check()
-        k = most_factors(self.factors, self.feedback)
+        without_pairs = self.factors == 0 and self.epsilon is not None
+        k = 0 if without_pairs else most_factors(self.factors, self.feedback)
         features = item_features(catalogue, ratings.item_ids)
+        fame = None if self.fame is None else fame_of(catalogue, self.fame, ratings.item_ids)
         if self.epsilon is None:
             promise = Guarantee.none(unit=self.unit)
             if self.feedback == "implicit":
@@ -75,10 +85,10 @@ class CovarianceSVD(ReleasedFactors):
             )
             ratings = budget.bounded(ratings)
             if self.feedback == "implicit":
-                state = release_histories(ratings, features, budget, k, self.engine)
+                state = release_histories(ratings, features, budget, self.engine, fame)
             else:
                 state = release_ratings(ratings, features, budget, k, self.engine)
-            promise = budget.guarantee()
+            promise = budget.guarantee(*([] if fame is None else [FAME.format(self.fame)]))
             state["released_"] = budget.spent
         self._hold(state)
         self.guarantee_ = promise.to_dict()

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from epicrec.arrays import Integers
 from epicrec.data import Ratings, Scale
 from epicrec.errors import InputError
-from epicrec.machine import all_memory, free_memory, in_threads, processors
+from epicrec.machine import free_memory, in_threads, processors
 from epicrec.models.private.statistics import STEPS, Norm, Unit, ceil_root, in_steps, root
 from epicrec.progress import report
 
@@ -127,13 +127,6 @@ def memory_needed(n_items: int) -> int:
     return 4 * n_items * (n_items - 1) + 4 * n_items**2
 
 
-def fits(n_items: int) -> bool:
-    """Whether pairs of items leave half of this machine's memory free. It is asked before noise is
-    drawn, so it looks at public numbers only: not at the ratings, nor at what is free just now."""
-    there = all_memory()
-    return there is None or 2 * memory_needed(n_items) <= there
-
-
 def check_memory(n_items: int) -> None:
     """Refuse what would not fit, before anything is computed; whatever the ratings are."""
     needed = memory_needed(n_items)
@@ -142,8 +135,9 @@ def check_memory(n_items: int) -> None:
         raise InputError(
             f"the covariance of {n_items:,} items needs {needed / 2**30:.1f} GiB of memory and "
             f"{available / 2**30:.1f} GiB are free; keep fewer items (ratings.with_items(ids), the "
-            "ids chosen without looking at the ratings), use a larger machine, or learn from "
-            "histories (feedback='implicit'), which needs no items × items matrix"
+            "ids chosen without looking at the ratings), use a larger machine, learn from "
+            "histories (feedback='implicit'), or set factors=0 for a private model without pairs "
+            "of items"
         )
 
 

@@ -26,7 +26,7 @@ from epicrec.models.private.measurements import (
     measure_totals,
     reach_of,
 )
-from epicrec.models.private.pairs import PairSums, check_memory, dense, fits
+from epicrec.models.private.pairs import PairSums, check_memory, dense
 from epicrec.models.private.statistics import STEPS, VOTE, Moments, Unit
 from epicrec.models.spectrum import (
     clearer_spectrum,
@@ -77,18 +77,18 @@ class RatingPlan:
     items: float
     moments: float
     pairs: float
-    pays: bool
-    """Whether pairs would pay, had they room."""
 
 
 def release_ratings(
     ratings: Ratings, features: Any, budget: Budget, k: int, engine: Engine
 ) -> dict[str, Any]:
-    """All measurements of ratings, and a model's state from them."""
+    """All measurements of ratings, and a model's state from them; with k = 0 none of pairs."""
     scale = ratings.scale
     assert scale is not None
+    if k:
+        check_memory(ratings.n_items)
     tastes = taste_columns(features)
-    plan = _plan(ratings, budget, tastes, engine)
+    plan = _plan(ratings, budget, tastes, engine, pairs=k > 0)
     left, measured = plan.left, (plan.first + _second(ratings, plan, engine)).settled()
     found = measured.estimates(features, SPREAD.total)
     spread = replace(SPREAD, taste=SPREAD.taste if tastes.shape[1] else 0.0, unsure=measured.unsure)
@@ -99,8 +99,7 @@ def release_ratings(
         found = measured.estimates(features, spread.total)
     if not plan.pairs:
         state = rating_state(found, spread.columns(tastes), spread.noise, scale)
-        return state | {"note_": _note(budget, ratings.n_items, measured, spread, plan.pays)}
-    check_memory(ratings.n_items)
+        return state | {"note_": _note(budget, measured, spread, pairs=k > 0)}
     spread = replace(spread, taste=BESIDE_FACTORS * spread.taste)
     pairs = PairSums(left.unit, left.norm, scale, _steps(found.means))
     packed, noise = left.measure(pairs, plan.pairs, engine(pairs, ratings), turn=2)
@@ -108,31 +107,34 @@ def release_ratings(
     return rating_state(found, columns, ridge, scale)
 
 
-def _plan(ratings: Ratings, budget: Budget, tastes: Floats, engine: Engine) -> RatingPlan:
-    """What to spend the budget on, by a first measurement."""
+def _plan(
+    ratings: Ratings, budget: Budget, tastes: Floats, engine: Engine, *, pairs: bool
+) -> RatingPlan:
+    """What to spend the budget on, by a first measurement; `pairs` says if these may be in it."""
     assert ratings.scale is not None
-    room, n = fits(ratings.n_items), ratings.n_items
+    n = ratings.n_items
     others = SECOND_SHARE + MOMENTS_SHARE
     if budget.unit == "user":
         first, left = measure_effects(ratings, budget, FIRST_SHARE, engine), budget
         rest, units = 1 - FIRST_SHARE, first.users
-        pays = _pays(left, first, rest - others)
+        pays = pairs and _pays(left, first, rest - others)
     else:
         first, units = measure_overall(ratings, budget.part(OVERALL, "laplace"), engine)
         rest, whole = 1.0, 1 - OVERALL
         few = np.where(np.arange(n) < n / CONCENTRATED, 1.0, 0.0)
         best = ItemSums(few * 0, units / few.sum() * few, few * 0, few * 0)
-        pays = _pays(_planned(budget, whole), replace(first, items=best), rest - others)
+        hopeful = replace(first, items=best)
+        pays = pairs and _pays(_planned(budget, whole), hopeful, rest - others)
         if pays:
             part = budget.part(FIRST_TOTALS, "laplace")
             first += measure_totals(ratings, part, 1.0, engine, turn=0)
             whole -= FIRST_TOTALS
             pays = _pays(_planned(budget, whole), first, rest - others)
-        left = budget.part(whole, None if pays and room else "laplace")
-    if pays and room:
-        return RatingPlan(first, left, SECOND_SHARE, MOMENTS_SHARE, rest - others, pays)
+        left = budget.part(whole, None if pays else "laplace")
+    if pays:
+        return RatingPlan(first, left, SECOND_SHARE, MOMENTS_SHARE, rest - others)
     some = _moments_share(left, ratings, tastes, units, first.users)
-    return RatingPlan(first, left, rest - some, some, 0.0, pays)
+    return RatingPlan(first, left, rest - some, some, 0.0)
 
 
 def _moments_share(
@@ -175,12 +177,10 @@ def _columns(
     return np.hstack([columns, factors * STRENGTH]), ridge
 
 
-def _note(
-    budget: Budget, n_items: int, measured: MeasuredRatings, spread: Spread, pays: bool
-) -> str:
+def _note(budget: Budget, measured: MeasuredRatings, spread: Spread, *, pairs: bool) -> str:
     """Why there are no factors of items, and what is personal instead."""
-    why = f"about {round(measured.users):,} people and epsilon = {budget.epsilon:g} do not pay for"
-    why = f"the memory does not hold {n_items:,} items'" if pays else why
+    people = f"about {round(measured.users):,} users at epsilon = {budget.epsilon:g}"
+    why = f"{people} are too few for" if pairs else "with factors = 0 nothing is learned from"
     own = "own mean and taste by public features" if spread.taste else "own mean"
     return f"{why} pairs of items: what is personal here is each user's {own}"
 

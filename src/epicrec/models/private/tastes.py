@@ -1,8 +1,8 @@
 """What is measured of histories beside counts: sums that need no items × items matrix.
 
-A history enters as a sum of public or released integer vectors over its items, brought to a fixed
-length. All of it is done in integers, so that one device and an engine come to the same numbers to
-the last bit, and a sum over people is the sum of what each of them contributes. Neighbours differ
+A history enters as a sum of public or released integer vectors over its items, at a bounded length.
+All of it is done in integers, so that one device and an engine come to the same numbers to the
+last bit, and a sum over people is the sum of what each of them contributes. Neighbours differ
 by one user with the whole history, or by one item of a history; the sensitivities, in L2, are
 proved in docs/histories.md.
 """
@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -22,12 +24,15 @@ from epicrec.data import Ratings
 from epicrec.models.private.statistics import Unit, root
 from epicrec.progress import report
 
-TASTE_BITS, ITEM_BITS = 12, 15
-"""A taste has a length of at most 2¹², a history of at most 2¹⁵."""
+TASTE_BITS = {"user": 12, "rating": 15}
+"""A taste of length one is 2ᵇⁱᵗˢ long in steps."""
+LONGEST = 16
+"""Rating level: a history weighs at most so much, however long it is."""
 WEIGHT_BITS, DIRECTION_BITS = 14, 20
-"""Weights of items are at most 2¹⁴, entries of directions and coefficients at most 2²⁰."""
-_USERS_AT_ONCE = 1 << 13
-_FEATURE_BITS = 22
+"""Weights of items are at most 2¹⁴, coefficients at most 2²⁰."""
+_USERS_AT_ONCE, _ITEMS_AT_ONCE = 1 << 13, 1 << 14
+_EXACT = 1 << 53
+"""Below this, floats hold whole numbers exactly, whatever the order of a sum."""
 _SQUARE_BITS = 25
 
 
@@ -42,10 +47,15 @@ def in_integers(values: npt.NDArray[np.floating], bits: int) -> Integers:
 class TasteProducts:
     """Σ_u z_u z_uᵀ on and below the diagonal, row after row, for tastes z in a few directions.
 
-    A history's taste is y = Σ_i weights_i · features_i · coefficients, and z is y at a length of
-    2¹², rounded toward zero; what does not rise above the rounding of the coefficients counts as 0.
-    On the diagonal stands 5 z_j², below it 7 z_i z_j, as 7/5 is just below √2: the vector is then
-    no longer than 5 ‖z‖² ≤ 5·2²⁴, and for two tastes no further apart than √2 times that.
+    A history's taste is y = Σ_i r_i with r_i = weights_i · features_i · coefficients, and z points
+    where y does. On the diagonal stands 5 z_j², below it 7 z_i z_j, as 7/5 is just below √2: the
+    vector is then no longer than 5 ‖z‖².
+
+    User level: z has a length of 2¹², so a user adds a vector of at most 5·2²⁴.
+
+    Rating level: z has a length of 2¹⁵·√w, where w is ‖y‖ over the longest r_i, at least 1 and at
+    most 16. A longer history then weighs more, and one item still moves the vector by at most
+    √2·5·2³⁰, but for rounding, which is charged in full (docs/histories.md).
     """
 
     unit: Unit
@@ -57,85 +67,89 @@ class TasteProducts:
     what = "how tastes go together"
 
     @property
+    def bits(self) -> int:
+        return TASTE_BITS[self.unit]
+
+    @property
     def sensitivity(self) -> Fraction:
         """In L2, over adding or removing one unit."""
-        one = 5 << (2 * TASTE_BITS)
-        return Fraction(one) if self.unit == "user" else root(2) * one
+        one = 1 << (2 * self.bits)
+        if self.unit == "user":
+            return Fraction(5 * one)
+        rounding = root(self.coefficients.shape[1]) + 3
+        longest = root(LONGEST) * (1 << self.bits)
+        return 5 * (root(2) * one + 2 * rounding * (2 * longest + rounding))
+
+    @cached_property
+    def exact_weights(self) -> Integers:
+        """The weights, halved until the taste of all items together is an exact float."""
+        reach = self.features @ np.abs(self.coefficients).max(axis=1, initial=0)
+        weights = self.weights
+        while float(weights @ reach) >= _EXACT:  # a float: 64 bits might not hold it
+            weights = weights >> 1
+        return weights
+
+    @cached_property
+    def longest_item(self) -> int:
+        """A bound on the length of r_i, over all items."""
+        found = 1
+        for start in range(0, len(self.weights), _ITEMS_AT_ONCE):
+            span = slice(start, start + _ITEMS_AT_ONCE)
+            rows = self.exact_weights[span, None] * (self.features[span] @ self.coefficients)
+            size = np.abs(rows).astype(np.int64)
+            shift = max(int(size.max(initial=0)).bit_length() - _SQUARE_BITS, 0)
+            size = -(-size >> shift)  # rounded up, in at most 25 bits
+            found = max(found, int(ceil_roots((size * size).sum(axis=1)).max()) << shift)
+        return found
 
     def tastes(self, part: Ratings) -> Integers:
         """The vectors z of some users, as rows."""
-        histories = _matrix(part, self.weights[part.items])
-        sums = (histories @ self.features).toarray().astype(np.int64)
-        sums = _shifted(sums, _FEATURE_BITS)
-        # whole numbers below 2⁵³: as floats they are exact, whatever the order
-        found = (sums.astype(np.float64) @ self.coefficients.astype(np.float64)).astype(np.int64)
-        rounding = 32 * np.abs(sums).max(axis=1, initial=0)
-        return unit_rows(found, rounding, TASTE_BITS)
+        histories = _matrix(part, self.exact_weights[part.items].astype(np.float64))
+        sums = (histories @ self.features).toarray()
+        rows = (sums @ self.coefficients.astype(np.float64)).astype(np.int64)
+        rounding = 32 * sums.max(axis=1, initial=0).astype(np.int64)
+        if self.unit == "user":
+            return scaled_rows(rows, rounding, self.bits)
+        return scaled_rows(rows, rounding, self.bits, self.longest_item)
 
     def __call__(self, part: Ratings) -> Integers:
         d = self.coefficients.shape[1]
-        total = np.zeros((d, d))
+        total = np.zeros((d, d), np.int64)
         for block in _blocks(part, "summing tastes"):
             tastes = self.tastes(block).astype(np.float64)
-            total += tastes.T @ tastes  # below 2²²·2²⁴, so exact
+            total += (tastes.T @ tastes).astype(np.int64)  # below 2¹³·2³⁴, so exact
         below = np.tril_indices(d)
-        return total.astype(np.int64)[below] * np.where(below[0] == below[1], 5, 7)
+        return total[below] * np.where(below[0] == below[1], 5, 7)
 
     def matrix(self, packed: Integers) -> npt.NDArray[np.float64]:
         """The symmetric matrix that a sum stands for, a taste of length one being one."""
         d = self.coefficients.shape[1]
         below = np.tril_indices(d)
         out = np.zeros((d, d))
-        out[below] = packed / np.where(below[0] == below[1], 5, 7) / (1 << (2 * TASTE_BITS))
+        out[below] = packed / np.where(below[0] == below[1], 5, 7) / (1 << (2 * self.bits))
         return out + np.tril(out, -1).T
 
 
-@dataclass(frozen=True, eq=False)
-class ItemTastes:
-    """Σ_u x_u y_uᵀ, items × directions: which items people of each taste have.
+def scaled_rows(rows: Integers, least: Integers, bits: int, unit: int | None = None) -> Integers:
+    """Rows at a length of at most 2ᵇⁱᵗˢ, rounded toward zero; 0 where no entry exceeds `least`.
 
-    x is the weights of a history's items at a length of 2¹⁵, y the sum of their directions at one
-    of 2¹², both rounded toward zero; a y within the rounding of the directions counts as 0. So x yᵀ
-    is no longer than 2²⁷, and two of them no further apart than twice that.
+    With a `unit`, a row that is w of them long has √w times that length, for w from 1 to LONGEST,
+    and a row that is at least a quarter of the unit long is never 0.
     """
-
-    unit: Unit
-    weights: Integers
-    directions: Integers
-    """Items × directions."""
-    what = "which items go with which taste"
-
-    @property
-    def sensitivity(self) -> Fraction:
-        """In L2, over adding or removing one unit."""
-        return Fraction((1 if self.unit == "user" else 2) << (ITEM_BITS + TASTE_BITS))
-
-    def __call__(self, part: Ratings) -> Integers:
-        directions = self.directions.astype(np.float64)
-        total = np.zeros(directions.shape)
-        for block in _blocks(part, "summing items by taste"):
-            counts = block.user_counts
-            found = (_matrix(block, np.ones(len(block))) @ directions).astype(np.int64)
-            tastes = unit_rows(found, 2 * counts, TASTE_BITS)
-            own = self.weights[block.items]
-            squares = np.concatenate([[0], np.cumsum(own * own)])
-            lengths = ceil_roots(squares[block.indptr[1:]] - squares[block.indptr[:-1]])
-            own = (own << ITEM_BITS) // np.repeat(np.maximum(lengths, 1), counts)
-            # below 2²²·2²⁷, so exact
-            total += _matrix(block, own.astype(np.float64)).T @ tastes.astype(np.float64)
-        return total.astype(np.int64).reshape(-1)
-
-    def matrix(self, flat: Integers) -> npt.NDArray[np.float64]:
-        """Items × directions, x and y of length one being one."""
-        return np.asarray(flat.reshape(self.directions.shape) / (1 << (ITEM_BITS + TASTE_BITS)))
-
-
-def unit_rows(rows: Integers, least: Integers, bits: int) -> Integers:
-    """Rows at a length of at most 2ᵇⁱᵗˢ, rounded toward zero; 0 where no entry exceeds `least`."""
-    rows = np.where(np.abs(rows).max(axis=1, initial=0) > least, rows.T, 0).T
-    rows = _shifted(rows, _SQUARE_BITS)
-    lengths = np.maximum(ceil_roots((rows * rows).sum(axis=1)), 1)
-    return np.asarray(np.sign(rows) * ((np.abs(rows) << bits) // lengths[:, None]))
+    if unit is not None:
+        least = np.minimum(least, unit // (4 * isqrt(rows.shape[1]) + 4))
+    largest = np.abs(rows).max(axis=1, initial=0)
+    rows = np.where(largest > least, rows.T, 0).T
+    # each row by a power of two, toward zero, so that its largest entry has 25 bits
+    shift = np.frexp(largest.astype(np.float64))[1] - _SQUARE_BITS
+    up, down = np.maximum(-shift, 0)[:, None], np.maximum(shift, 0)[:, None]
+    size = (np.abs(rows) << up) >> down
+    lengths = np.maximum(ceil_roots((size * size).sum(axis=1)), 1)
+    times = np.full(len(rows), 1 << bits, np.int64)
+    if unit is not None:
+        long = np.clip(np.ldexp(lengths.astype(np.float64), shift) / unit, 1, LONGEST)
+        times = (np.sqrt(long) * (1 << bits)).astype(np.int64)
+    return np.asarray(np.sign(rows) * (size * times[:, None] // lengths[:, None]))
 
 
 def ceil_roots(squares: Integers) -> Integers:
@@ -144,13 +158,6 @@ def ceil_roots(squares: Integers) -> Integers:
     while (short := found * found < squares).any():
         found += short
     return found
-
-
-def _shifted(rows: Integers, bits: int) -> Integers:
-    """Each row halved, toward zero, until its entries are at most 2ᵇⁱᵗˢ."""
-    largest = np.abs(rows).max(axis=1, initial=0).astype(np.float64)
-    shift = np.maximum(np.frexp(largest)[1] - bits, 0)[:, None]
-    return np.asarray(np.sign(rows) * (np.abs(rows) >> shift))
 
 
 def _matrix(part: Ratings, values: npt.NDArray[Any]) -> Any:
