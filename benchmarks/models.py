@@ -26,7 +26,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 from _measuring import Parts, seconds, show
@@ -199,32 +198,17 @@ def _best(call: Callable[[], object]) -> float:
 
 
 def without_pairs(given: Namespace) -> None:
-    """RMSE and nDCG@10 with all statistics, and without pairs of items, as where they do not fit.
-
-    Whether they fit is decided by the memory of the machine; here it is told that there is none.
-    """
+    """RMSE with all statistics, and with `factors=0`: without pairs of items, for which memory may
+    be too small."""
     data = load_dataset(given.data)
-    sysconf = os.sysconf
-    no_memory = mock.patch.object(
-        os, "sysconf", lambda name: 0 if name == "SC_PHYS_PAGES" else sysconf(name)
-    )
-    for protocol, metric, unit in (
-        ("rating", "rmse", "rating"), ("topn", "ndcg", "rating"), ("topn", "ndcg", "user"),
-    ):  # fmt: skip
-        for epsilon in (1.0, 10.0):
-
-            def quality(epsilon=epsilon, protocol=protocol, metric=metric, unit=unit) -> float:
-                found = evaluate(
-                    "covariance-svd", data, protocol=protocol, epsilon=epsilon, delta=1e-6,
-                    unit=unit, feedback="implicit" if protocol == "topn" else "explicit", seed=0,
-                )  # fmt: skip
-                return round(found.metrics[metric], 4)
-
-            figures = {"protocol": protocol, "unit": unit, "epsilon": epsilon}
-            figures["with pairs"] = quality()
-            with no_memory:
-                figures["without"] = quality()
-            show(figures)
+    for epsilon in (1.0, 10.0):
+        figures = {"epsilon": epsilon}
+        for name, settings in (("with pairs", {}), ("without", {"factors": 0})):
+            found = evaluate(
+                "covariance-svd", data, epsilon=epsilon, delta=1e-6, seed=0, settings=settings
+            )
+            figures[name] = round(found.metrics["rmse"], 4)
+        show(figures)
 
 
 # ---- whether accuracy carries over --------------------------------------------------------------
