@@ -237,6 +237,16 @@ def test_bad_input_exits_2_with_a_message_and_nothing_on_stdout(capsys, argument
     assert "Traceback" not in err
 
 
+def test_what_fails_without_a_mistake_exits_1(capsys, monkeypatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("epicrec.data.describe", full)
+    code, out, err = run(capsys, "data", "describe", "films")
+    assert (code, out) == (1, "")
+    assert "No space left on device" in err
+
+
 def test_unknown_option_exits_2(capsys) -> None:
     assert run(capsys, "evaluate", "bias", "--nonsense")[0] == 2
 

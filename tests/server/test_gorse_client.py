@@ -98,7 +98,9 @@ def test_what_gorsejs_calls_beyond_that(tls: Running) -> None:
     assert admin.get("/api/user/jane").json() == {
         "UserId": "jane", "Labels": ["b"], "Comment": "c",
     }  # fmt: skip
-    assert admin.patch("/api/user/nobody", json={"Comment": "x"}).status_code == 404
+    assert admin.patch("/api/user/jane", json={}).json() == {"RowAffected": 1}
+    for nothing in ({"Comment": "x"}, {}):
+        assert admin.patch("/api/user/nobody", json=nothing).status_code == 404
     rows = [
         {"FeedbackType": kind, "UserId": user, "ItemId": "js-1"}
         for kind, user in (("like", "jane"), ("read", "jane"), ("like", "joe"))
