@@ -169,10 +169,8 @@ def test_a_number_contradicting_the_title_wins() -> None:
         imdb_id=["tt0113277", None, "tt0089881"],
     )  # fmt: skip
     matcher = Matcher(films)
-    assert (
-        matcher.match(page("https://www.imdb.com/title/tt0113277/", "Wrong (1950) - IMDb")).item_id
-        == 1
-    )
+    found = matcher.match(page("https://www.imdb.com/title/tt0113277/", "Wrong (1950) - IMDb"))
+    assert (found.item_id, found.confidence) == (1, 1.0)
     # another number: the film that has a different one is out, the one without stays
     assert matcher.match(Viewing("Heat", "IMDb", year=1995, imdb_id="tt0000009")).item_id == 2
     assert matcher.match(Viewing("Ran", "IMDb", year=1985, imdb_id="tt0000009")).item_id is None

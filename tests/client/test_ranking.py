@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +293,7 @@ def test_a_model_replaced_on_the_way_is_refused(
     try:
         file.write_bytes(content[:-1] + b"x")
         assert "damaged" in device.refresh()
+        assert device.published.ask_again > time.time(), "it is not asked at every page"
     finally:
         file.write_bytes(content)
     assert device.published.model() is None

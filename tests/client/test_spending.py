@@ -194,6 +194,14 @@ def test_nothing_is_deleted_here_where_the_server_does_not_confirm(pages: Pages)
     assert pages.device.history.count() == films
 
 
+def test_nothing_is_scheduled_that_was_not_asked_for(pages: Pages) -> None:
+    pages.http.post("/example")
+    pages.http.post("/preview/draw")
+    (stored,) = pages.device.releases.unsent()
+    pages.http.post(f"/release/{stored.id}/send")
+    assert pages.device.store.setting("schedule")["every"] == "never"
+
+
 def test_after_a_deletion_there_nothing_registers_by_itself(pages: Pages) -> None:
     pages.http.post("/example")
     pages.http.post("/preview/draw")

@@ -63,6 +63,7 @@ def test_rows_say_what_is_promised_and_to_whom(found: dict[str, Any]) -> None:
             assert bool(row["unit"]) == bool(row["relation"]) == private
             assert row["trust"]
             assert (row["spread"] is not None) == private
+            assert row["spread"] == spread(row["values"])
             assert row[table["metric"]] == pytest.approx(sum(row["values"]) / len(row["values"]))
 
 

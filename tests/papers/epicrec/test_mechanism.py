@@ -101,6 +101,12 @@ def test_odds_of_a_leaky_release_say_so():
     assert MEpicRec.odds(sound, 2, FILMS).epsilon <= 1.0
 
 
+def test_odds_of_what_no_category_counts_are_even():
+    films = Catalogue.from_columns([1, 2], ["a", "b"], ["War", "Spy"])
+    release = PublishedMEpicRec(films, epsilon=1.0).release([1], {"War": "perturbed", "Spy": "no"})
+    assert PublishedMEpicRec.odds(release, 2, films).epsilon == 0
+
+
 def test_odds_with_grouped_noise_are_those_of_the_whole_budget():
     release = PublishedSEpicRec(FILMS, epsilon=3.0, calibration="gs").release([1, 2, 3])
     assert PublishedSEpicRec.odds(release, 1, FILMS).epsilon == 3.0
