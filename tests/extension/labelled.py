@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 EXTENSION = Path(__file__).parents[2] / "extension"
-CONTENT = ("words", "text", "schema", "sites", "facts", "detect", "playing", "watch")
+CONTENT = ("text", "sites", "page", "playing", "watch")
 SCRIPTS = "\n".join((EXTENSION / "content" / f"{name}.js").read_text("utf-8") for name in CONTENT)
 SIMULATE = (Path(__file__).parent / "simulate.js").read_text("utf-8")
 PLAY = (
