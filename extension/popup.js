@@ -41,13 +41,19 @@ async function peek(tab) {
 
 let asking = null; // what the tab below is asked for: { tab, site, texts, share }
 
+// The page's title without the site's own name, or its heading where the title has that.
+function suggestion({ heading, title }, site) {
+  const plain = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
+  if (heading && title.includes(heading)) return heading;
+  return title.split(/\s[|–—·-]\s/).filter((part) => !plain(site).includes(plain(part))).join(" – ") || title;
+}
+
 async function showQuestion(wanted) {
-  const { heading = "", title = "" } = wanted?.texts ?? {};
   const fresh = wanted && JSON.stringify(wanted) !== JSON.stringify(asking);
   asking = wanted;
   show("question", wanted);
   if (!fresh) return;
-  at("name").value = heading && title.includes(heading) ? heading : title;
+  at("name").value = suggestion(wanted.texts, wanted.site);
   await find();
 }
 

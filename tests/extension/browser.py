@@ -167,7 +167,7 @@ class Browser:
     def popup(self, page: Any | None = None) -> Any:
         """The popup over a page, as a page of its own."""
         shown = self.context.new_page()
-        shown.set_viewport_size({"width": 352, "height": 520})
+        shown.set_viewport_size({"width": 352, "height": 640})
         query = "" if page is None else f"?tab={self.tab_of(page)}"
         shown.goto(f"chrome-extension://{self.id}/popup.html{query}")
         shown.wait_for_selector("body[data-ready]")
