@@ -72,8 +72,8 @@
     for (const prop of scope.querySelectorAll("[itemprop]")) {
       if (prop.parentElement.closest("[itemscope]") !== scope) continue;
       const name = prop.getAttribute("itemprop"), link = name === "name" ? [] : ["href"];
-      const values = ["content", "datetime", ...link].map((one) => prop.getAttribute(one));
-      node[name] ??= prop.hasAttribute("itemscope") ? item(prop) : values.find((one) => one !== null) ?? prop.textContent;
+      const said = ["content", "datetime", ...link].map((one) => prop.getAttribute(one)).find((one) => one !== null);
+      node[name] ??= prop.hasAttribute("itemscope") ? item(prop) : said ?? prop.textContent;
     }
     return node;
   }
