@@ -22,7 +22,15 @@ import pytest
 import killing
 from client.conftest import showing
 from client.test_pages_browser import keep_picture
-from extension.browser import KNOWN_SITE, NOT_REPORTED, OTHER_SITE, SITE, Browser, chromium, with_site
+from extension.browser import (
+    KNOWN_SITE,
+    NOT_REPORTED,
+    OTHER_SITE,
+    SITE,
+    Browser,
+    chromium,
+    with_site,
+)
 from loopback import PATIENCE, held_port
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

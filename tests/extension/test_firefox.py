@@ -47,8 +47,8 @@ Services.obs.addObserver((channel) => {
 READY = "return document.body.dataset.ready"
 SAID = "return document.querySelector('main').innerText"
 POPUP = """
-const found = browser.tabs.query({}).then((tabs) => tabs.findLast((tab) => tab.url === arguments[0]));
-return found.then((tab) => `${location.origin}/popup.html?tab=${tab?.id ?? ""}`);
+return browser.tabs.query({}).then((tabs) => tabs.findLast((tab) => tab.url === arguments[0]))
+  .then((tab) => `${location.origin}/popup.html?tab=${tab?.id ?? ""}`);
 """
 BADGE = """
 return browser.tabs.query({}).then((tabs) => tabs.findLast((tab) => tab.url === arguments[0]))

@@ -105,5 +105,7 @@ def test_what_is_told_is_what_the_sentence_says() -> None:
     asked = " ".join((EXTENSION / "popup.html").read_text("utf-8").split())
     assert (
         "Title, year, kind, season and number, numbers in catalogues, the share watched, the site "
-        "and the time go to your own EpicRec on this machine. Nothing else leaves the tab."
+        "and the time go to your own EpicRec on this machine. Where a page does not name a long "
+        "video, you are asked, and the name is searched in EpicRec. Nothing else leaves the "
+        "browser."
     ) in asked

@@ -41,8 +41,8 @@ def test_no_page_is_reported_wrongly(page: Any) -> None:
 
 def test_the_pages_are_few_and_small_and_each_has_a_label() -> None:
     labels, files = read(), {path.name: path for path in PAGES.glob("*.html")}
-    named = [[one["file"], *(frame["file"] for frame in one.get("frames", []))] for one in labels]
-    assert sorted(files) == sorted(sum(named, []))
+    framed = [frame["file"] for one in labels for frame in one.get("frames", [])]
+    assert sorted(files) == sorted([*framed, *(one["file"] for one in labels)])
     fields = {"file", "address", "playback", "expected", "why", "outcome"}
     assert all(one.keys() - {"states", "frames"} == fields for one in labels)
     assert len(labels) <= 120
@@ -65,13 +65,13 @@ def test_a_wrong_report_is_called_wrong(change: Any) -> None:
 def test_a_video_is_asked_about_once(page: Any) -> None:
     """Also where the page shows the next name while the video is still there, and not in the half
     of it that nobody played."""
-    events = [{"t": 1, "at": 0, "event": "play"}, {"t": 701, "at": 700, "event": "pause"}]
+    events = [{"t": 1, "at": 0, "event": "play"}]
     video = {"video": "video", "duration": 1200, "shows": "film", "events": events}
-    label = {"address": "https://kino.example/f/1", "playback": [video],
-             "states": [{"t": 710, "title": "Alien – Kino"}, {"t": 720, "title": "Up – Kino"}]}
+    states = [{"t": 710, "title": "Alien – Kino"}, {"t": 720, "title": "Up – Kino"}]
+    label = {"address": "https://kino.example/f/1", "playback": [video], "states": states}
     shown = {"frame": None, "frames": [], "html": "<title>Heat – Kino</title><video></video>"}
     for until, asked in ((700, ["Heat – Kino"]), (500, [])):
-        events[1] = {"t": until + 1, "at": until, "event": "pause"}
+        events[1:] = [{"t": until + 1, "at": until, "event": "pause"}]
         (told,) = page.evaluate(PLAY, [shown | {"label": label}])
         assert [one["said"]["unnamed"]["texts"]["title"] for one in told] == asked
 
