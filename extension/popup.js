@@ -146,7 +146,9 @@ onSubmit("pair", async () => {
   await draw();
 });
 onSubmit("question", find);
-onClick(at("as-written"), () => answer({ title: at("name").value.trim(), kind: "work" }));
+onClick(at("as-written"), async () => {
+  if (at("question").reportValidity()) await answer({ title: at("name").value.trim(), kind: "work" });
+});
 onClick(at("no-film"), () => answer(null));
 onClick(at("allow"), () => api.permissions.request({ origins: [pattern(at("site").textContent)] }));
 onClick(at("leave"), () => ask("leave", { site: at("site").textContent }));

@@ -25,8 +25,11 @@
 
   const meta = (page, name) => clean(page.querySelector(`meta[property='${name}'], meta[name='${name}']`)?.content);
 
-  // The three places where a page shows its name.
-  const texts = (page) => ({ heading: shown(page, "h1"), title: clean(page.title), og: meta(page, "og:title") });
+  // The three places where a page shows its name; `stale` is what the page before left over.
+  function texts(page, stale) {
+    const og = meta(page, "og:title");
+    return { heading: shown(page, "h1"), title: clean(page.title), og: stale.has(og) ? "" : og };
+  }
 
   // ---- known sites -------------------------------------------------------------------------------
 
@@ -96,7 +99,7 @@
     if (found.some((node) => kindOf(node) === "episode")) found = found.filter((node) => kindOf(node) !== "series");
     const several = new Set(found.map((node) => words(node.name))).size > 1;
     if (several) found = found.filter((node) => isHere(node.url ?? node["@id"], address));
-    return new Set(found.map(kindOf)).size === 1 ? described(found[0], all, page) : null;
+    return new Set(found.map(kindOf)).size === 1 ? described(found[0], all, texts(page, stale)) : null;
   }
 
   function isHere(url, address) {
@@ -104,14 +107,14 @@
     return Boolean(url) && path(url) === path(address);
   }
 
-  function described(node, all, page) {
+  function described(node, all, names) {
     const whole = (value) => { // what stands elsewhere in the data, by its id
       const one = list(value)[0];
       return all.find((other) => one?.["@id"] && other["@id"] === one["@id"]) ?? one;
     };
     const kind = kindOf(node), { title, year } = withYear(words(node.name));
     const work = {
-      title, year: year ?? yearOf(node, title, page), kind, ids: ids(node),
+      title, year: year ?? yearOf(node, title, names), kind, ids: ids(node),
       length: seconds(node.duration ?? node.timeRequired), look: true,
     };
     if (kind !== "episode") return title ? work : null;
@@ -123,8 +126,8 @@
   }
 
   // A full date may be that of the page; the year beside the title is the work's.
-  function yearOf(node, title, page) {
-    const beside = Object.values(texts(page)).filter((text) => text.startsWith(`${title} (`)).map(yearIn);
+  function yearOf(node, title, names) {
+    const beside = Object.values(names).filter((text) => text.startsWith(`${title} (`)).map(yearIn);
     const dates = [node.startDate, node.dateCreated, list(node.releasedEvent)[0]?.startDate].map(yearIn);
     const published = /^\d{4}$/.test(node.datePublished) ? yearIn(node.datePublished) : null;
     return [...beside, ...dates, published].find(Boolean) ?? null;
@@ -149,8 +152,8 @@
   // ---- Open Graph and the media session ----------------------------------------------------------
 
   function played(page, media, stale) {
-    const { heading, title, og } = texts(page), session = clean(media?.title), type = meta(page, "og:type");
-    const said = [session, clean(media?.album), ...(type === "video.episode" && !stale.has(og) ? [og, title] : [])];
+    const { heading, title, og } = texts(page, stale), session = clean(media?.title), type = meta(page, "og:type");
+    const said = [session, clean(media?.album), ...(type === "video.episode" && og ? [og, title] : [])];
     const numbered = said.map(notation).find(Boolean);
     if (numbered) {
       const { before, ...numbers } = numbered, series = before || clean(media?.artist);
@@ -158,13 +161,12 @@
     }
     // many sites call each of their videos a movie; one that names its director or its actors means it
     const means = ["video:director", "video:actor"].some((name) => meta(page, name));
-    if (type !== "video.movie" || stale.has(og) || !means) return null;
-    const name = [session, heading, og].find((one) => one && og.startsWith(one));
-    const length = Number(meta(page, "video:duration")) || null;
-    return name ? { ...withYear(name), kind: "film", ids: {}, length } : null;
+    if (type !== "video.movie" || !og || !means) return null;
+    const name = [session, heading].find((one) => one && og.startsWith(one)) ?? og;
+    return { ...withYear(name), kind: "film", ids: {}, length: Number(meta(page, "video:duration")) || null };
   }
 
-  // What the head of a page says, to know in the next one what was left over: pages change by script.
+  // What the head of a page says, to know on the next one what was left over: pages change by script.
   const head = (page) => new Set([...blocks(page), meta(page, "og:title")]);
 
   function read(page, address, { media = null, stale = new Set() } = {}) {

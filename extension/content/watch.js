@@ -112,7 +112,7 @@
       // each video once: the page may show the next name while the last video is still there
       for (const { source, duration, share } of videos) {
         if (duration < LONG || share < HALF) continue;
-        const unnamed = { texts: reading.texts(this.page), share };
+        const unnamed = { texts: reading.texts(this.page, this.#stale), share };
         if (this.#once(source, { unnamed })) this.#asking = unnamed;
       }
     }
