@@ -22,7 +22,7 @@ export function placeOf(texts, name) {
 export function named(texts, rule) {
   const text = rule ? texts[rule.place] : "", end = text.length - (rule?.after.length ?? 0);
   if (!text || !text.startsWith(rule.before) || !text.endsWith(rule.after)) return null;
-  const name = text.slice(rule.before.length, end).trim(), told = notation(name);
-  if (told?.before) return { ...told, before: undefined, title: told.before, year: null, kind: "episode", ids: {} };
+  const name = text.slice(rule.before.length, end).trim(), { before: title, ...numbers } = notation(name) ?? {};
+  if (title) return { title, year: null, kind: "episode", ...numbers, ids: {} };
   return name ? { ...withYear(name), kind: "work", ids: {} } : null;
 }

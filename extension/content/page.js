@@ -39,7 +39,8 @@
     const title = site && shown(page, site.title);
     if (!title) return null;
     const line = shown(page, site.numbers);
-    if (!line) return { ...withYear(title), kind: "film", ids: {} };
+    const year = site.year ? yearIn(shown(page, site.year)) : null;
+    if (!line) return { ...withYear(title), ...(year && { year }), kind: "film", ids: {} };
     // the first two numbers, close together, in any language; or the one of a short line: "E2", "Folge 2"
     const [, season, number] = /^\D*?(\d{1,3})(?![./-]\d)\D{1,12}?(\d{1,3})(?!\d)/.exec(line)
       ?? [null, null, /^(?=.{1,10}$)\D*(\d{1,3})\D*$/.exec(line)?.[1]];

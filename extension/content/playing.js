@@ -4,7 +4,6 @@
   const { roots } = globalThis.epicrec.page;
   const EVENTS = ["play", "playing", "timeupdate", "pause", "ended", "seeking", "seeked", "emptied", "ratechange"];
   const MOVES = ["timeupdate", "pause", "ended", "ratechange", "playing"]; // after these a video has played on
-  const JUMP = 30; // seconds between two signs of playing that are taken for one stretch
 
   // Two stretches that touch become one.
   function add(parts, begin, end) {
@@ -49,9 +48,8 @@
     }
 
     #hear(video, state, name) {
-      const now = video.currentTime, stretch = state.at === null ? 0 : now - state.at;
-      const moved = MOVES.includes(name) && !video.seeking;
-      if (moved && stretch > 0 && stretch < JUMP * Math.max(1, video.playbackRate)) this.#note(video, state, now);
+      const now = video.currentTime, moved = MOVES.includes(name) && !video.seeking;
+      if (moved && state.at !== null && now > state.at) this.#note(video, state, now);
       const stopped = video.paused || video.ended || video.seeking || name === "emptied";
       state.at = stopped && name !== "play" && name !== "playing" ? null : now;
       if (name !== "timeupdate" && name !== "ratechange") this.#changed();

@@ -1,8 +1,7 @@
 "use strict";
 // Sites: where known sites show what they play, as CSS selectors. Written from memory: docs/extension.md says how to
 // correct one. `path` is where the site plays, `numbers` a line that begins with season and episode ("S1:E2 …",
-// "Season 1, Ep. 2 …"), which films do not have.
-globalThis.epicrec.AMAZON = ["com", "ca", "co.jp", "co.uk", "de", "es", "fr", "in", "it", "nl", "pl", "se"];
+// "Season 1, Ep. 2 …"), which films do not have, and `year`, where there is one, a film's year.
 globalThis.epicrec.SITES = [
   {
     host: "netflix.com", path: "/watch/",
@@ -11,8 +10,12 @@ globalThis.epicrec.SITES = [
   },
   { host: "disneyplus.com", path: "/play/", title: ".title-field", numbers: ".subtitle-field" },
   { host: "disneyplus.com", path: "/video/", title: ".title-field", numbers: ".subtitle-field" },
-  ...["primevideo.com", ...globalThis.epicrec.AMAZON.map((country) => `amazon.${country}`)].map((host) => ({
+  ...[
+    "primevideo.com", "amazon.com", "amazon.ca", "amazon.co.jp", "amazon.co.uk", "amazon.de", "amazon.es", "amazon.fr",
+    "amazon.in", "amazon.it", "amazon.nl", "amazon.pl", "amazon.se",
+  ].map((host) => ({
     host, path: "/", title: ".atvwebplayersdk-title-text", numbers: ".atvwebplayersdk-subtitle-text",
+    year: "[data-automation-id='release-year-badge']",
   })),
   ...["max.com", "hbomax.com"].map((host) => ({
     host, path: "/video/watch/",

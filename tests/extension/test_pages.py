@@ -76,6 +76,23 @@ def test_a_video_is_asked_about_once(page: Any) -> None:
         assert [one["said"]["unnamed"]["texts"]["title"] for one in told] == asked
 
 
+def test_what_the_page_before_left_in_the_head_names_nothing(page: Any) -> None:
+    """But a page below it, where its film is played, is about the same."""
+    film = '{"@type": "Movie", "name": "Heat", "dateCreated": "1995"}'
+    html = f'<script type="application/ld+json">{film}</script><h1>Heat</h1><video></video>'
+    events = [{"t": 9, "at": 0, "event": "play"}, {"t": 4009, "at": 4000, "event": "pause"}]
+    video = {"video": "video", "duration": 6000, "shows": "film", "events": events}
+    for player, said in (("/f/heat/play", "watched"), ("/f/alien", None)):
+        states = [{"t": 5, "address": f"https://kino.example{player}"}]
+        label = {"address": "https://kino.example/f/heat", "playback": [video], "states": states}
+        (told,) = page.evaluate(
+            PLAY, [{"frame": None, "frames": [], "html": html, "label": label}]
+        )  # fmt: skip
+        assert told[0]["said"]["seen"]["how"] == "looked at"
+        assert told[1]["said"].get("seen", {}).get("how") == said
+        assert len(told) == 2
+
+
 # ---- what a page states -------------------------------------------------------------------------
 
 READ = """([head, body, media]) => globalThis.epicrec.page.read(
