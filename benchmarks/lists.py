@@ -31,6 +31,7 @@ import numpy as np
 from _measuring import Parts, show
 
 from epicrec.data import Catalogue, Dataset, Ratings, load_dataset
+from epicrec.errors import InputError
 from epicrec.evaluate import evaluate
 from epicrec.machine import peak_memory
 from epicrec.models.private import basis, learner, lists
@@ -117,6 +118,8 @@ def constants(given: Namespace) -> None:
             try:
                 setattr(module, name, type(usual)(usual * times))
                 show({"constant": name, "times": float(times), "ndcg": measured()})
+            except InputError:  # a share of all of the budget, or more
+                show({"constant": name, "times": float(times), "ndcg": None})
             finally:
                 setattr(module, name, usual)
 

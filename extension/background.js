@@ -1,13 +1,16 @@
 // Background: hears the tabs and the popup, and sees to it that the client hears of what was seen.
 import { api, inTurn, kept } from "./api.js";
-import { deliver, keep, pair, state, undo, unpair } from "./client.js";
+import { deliver, keep, pair, search, state, undo, unpair } from "./client.js";
+import { named, placeOf } from "./learned.js";
 import { pattern, siteOf, siteOfPattern } from "./site.js";
 
-const CONTENT = ["words", "text", "schema", "sites", "facts", "detect", "playing", "watch", "start"].map((name) => `content/${name}.js`);
+const CONTENT = ["text", "sites", "page", "playing", "watch", "start"].map((name) => `content/${name}.js`);
 const HOUR = 3_600_000, REMEMBERED = 300;
 const WAITS = [2, 4, 8, 16, 20, 20, 20, 20, 20, 20]; // seconds between tries; then the next page, popup or start
 
 const today = () => new Date().toISOString().slice(0, 10);
+const mark = (tab, text) => api.action.setBadgeText({ tabId: tab, text }).catch(() => {});
+const toTab = (tab, message) => api.tabs.sendMessage(tab, message, { frameId: 0 }).catch(() => null);
 
 // ---- sites: scripts run where the person allowed it, once paired, and nowhere else --------------
 
@@ -35,8 +38,9 @@ function register() {
 
 async function allowed() {
   for (const site of await register()) {
-    const tabs = await api.tabs.query({ url: pattern(site) });
-    for (const tab of tabs) await api.scripting.executeScript({ target: { tabId: tab.id, allFrames: true }, files: CONTENT }).catch(() => {});
+    for (const { id } of await api.tabs.query({ url: pattern(site) })) {
+      await api.scripting.executeScript({ target: { tabId: id, allFrames: true }, files: CONTENT }).catch(() => {});
+    }
   }
   await hurry();
 }
@@ -45,18 +49,20 @@ async function allowed() {
 
 async function mayTell(tab, site) {
   const { pairing, paused, off } = await state();
-  return Boolean(pairing && site && !tab.incognito && Date.now() >= paused && !off.includes(site) && (await allowedSites()).includes(site));
+  if (!pairing || !site || tab.incognito || Date.now() < paused || off.includes(site)) return false;
+  return (await allowedSites()).includes(site);
 }
 
-async function note(site, day) {
-  await inTurn(async () => {
+function note(site, more) {
+  return inTurn(async () => {
     const { sites } = await state();
-    await api.storage.local.set({ sites: { ...sites, [site]: { ...sites[site], [day]: today() } } });
+    await api.storage.local.set({ sites: { ...sites, [site]: { ...sites[site], ...more } } });
   });
 }
 
 async function seen(what, tab, site) {
-  const key = JSON.stringify([site, what.title, what.year, what.kind, what.season, what.number, what.how]);
+  const { title, year = null, kind, season = null, number = null, ids, how, share } = what;
+  const key = JSON.stringify([site, title, year, kind, season, number, how]);
   const fresh = await inTurn(async () => {
     const { told } = await kept("session", { told: [] });
     if (told.includes(key)) return false;
@@ -64,28 +70,38 @@ async function seen(what, tab, site) {
     return true;
   });
   if (!fresh) return;
-  await note(site, "seen");
-  const { title, year, kind, season, number, ids, how, share } = what;
-  const when = `${new Date().toISOString().slice(0, 16)}Z`;
-  const id = await keep({ title, year, kind, season, number, ids, how, share: share && Math.round(100 * share) / 100, site, when });
+  await note(site, { seen: today() });
+  const when = `${new Date().toISOString().slice(0, 16)}Z`, part = share && Math.round(100 * share) / 100;
+  const id = await keep({ title, year, kind, season, number, ids, how, share: part, site, when });
   await inTurn(async () => {
     const { shown } = await kept("session", { shown: {} });
-    const before = shown[tab.id]?.site === site ? shown[tab.id].entries : [];
-    const entries = [...before, { id, key, title, year, kind, season, number, how }].slice(-5);
-    await api.storage.session.set({ shown: { ...shown, [tab.id]: { site, entries } } });
+    const before = shown[tab]?.site === site ? shown[tab].entries : [];
+    const entries = [...before, { id, title, year, kind, season, number, how }].slice(-5);
+    await api.storage.session.set({ shown: { ...shown, [tab]: { site, entries } } });
   });
-  await api.action.setBadgeText({ tabId: tab.id, text: how === "watched" ? "✓" : "•" }).catch(() => {});
+  await mark(tab, how === "watched" ? "✓" : "•");
   await hurry();
 }
 
+// A long video whose name no layer knows: where the site's pages hold it was learned, or the person is asked.
+async function unnamed({ texts, share }, tab, site) {
+  const work = named(texts, (await state()).sites[site]?.learned);
+  if (work) {
+    await toTab(tab, { ask: "answered" });
+    await seen({ ...work, how: "watched", share }, tab, site);
+  } else {
+    await note(site, { missed: today() });
+    await mark(tab, "?");
+  }
+}
+
 async function fromTab(message, sender) {
-  const site = siteOf(sender.url);
+  const site = siteOf(sender.url), { id } = sender.tab;
   if (message.frame && sender.frameId) {
-    const frame = { ...message.frame, id: sender.frameId };
-    await api.tabs.sendMessage(sender.tab.id, { frame }, { frameId: 0 }).catch(() => {});
+    await toTab(id, { frame: { ...message.frame, id: sender.frameId } });
   } else if (sender.frameId === 0 && (await mayTell(sender.tab, site))) {
-    if (message.seen) await seen(message.seen, sender.tab, site);
-    if (message.missed) await note(site, "missed");
+    if (message.seen) await seen(message.seen, id, site);
+    if (message.unnamed) await unnamed(message.unnamed, id, site);
   }
   await hurry({ onlyWaiting: true });
 }
@@ -107,11 +123,22 @@ const ASKED = {
     await unpair();
     await register();
   },
+  search: ({ text }) => search(text),
+  // `typed` is the name as it stands on the page, `work` what it is in the catalogue; without it nothing was watched
+  answer: async ({ tab, site, asking, typed, work }) => {
+    await toTab(tab, { ask: "answered" });
+    await mark(tab, "");
+    if (!work) return;
+    await note(site, { learned: placeOf(asking.texts, typed) ?? placeOf(asking.texts, work.title) });
+    await seen({ ids: {}, ...work, how: "watched", share: asking.share }, tab, site);
+  },
+  // a wrong name also means that the name is not where it was learned to be
   undo: async ({ tab }) => {
-    const { shown } = await kept("session", { shown: {} });
-    for (const { id } of shown[tab]?.entries ?? []) if (id) await undo(id);
-    await inTurn(async () => api.storage.session.set({ shown: { ...(await kept("session", { shown: {} })).shown, [tab]: null } }));
-    await api.action.setBadgeText({ tabId: tab, text: "" }).catch(() => {});
+    const { shown } = await kept("session", { shown: {} }), { site, entries = [] } = shown[tab] ?? {};
+    for (const { id } of entries) if (id) await undo(id);
+    if (site) await note(site, { learned: null });
+    await forget(tab);
+    await mark(tab, "");
     await hurry();
   },
   pause: async ({ on }) => {
@@ -123,6 +150,14 @@ const ASKED = {
     await register();
   },
 };
+
+function forget(tab) {
+  return inTurn(async () => {
+    const { shown } = await kept("session", { shown: {} });
+    delete shown[tab];
+    await api.storage.session.set({ shown });
+  });
+}
 
 // ---- delivering ---------------------------------------------------------------------------------
 
@@ -169,8 +204,4 @@ api.permissions.onAdded.addListener(allowed);
 api.permissions.onRemoved.addListener(register);
 api.runtime.onInstalled.addListener(allowed);
 api.runtime.onStartup.addListener(async () => { await register(); await hurry(); });
-api.tabs.onRemoved.addListener((id) => inTurn(async () => {
-  const { shown } = await kept("session", { shown: {} });
-  delete shown[id];
-  await api.storage.session.set({ shown });
-}));
+api.tabs.onRemoved.addListener(forget);

@@ -1,18 +1,22 @@
-// Client: the one program this extension speaks to. It pairs, keeps what waits, and delivers it.
+// Client: the one program this extension speaks to. It pairs, keeps what waits, delivers it, and asks the catalogue.
 import { api, inTurn, kept } from "./api.js";
 import { seal } from "./seal.js";
 
 export const MOST = 200; // entries that wait; the oldest goes when one more comes
 const PORT = 8377, PORTS = 10, PATIENCE = 5000;
-// `former` is the pairing that was forgotten, as long as entries sealed for it wait; `lost` counts those nobody can read any more
-const NOTHING = { pairing: null, former: null, queue: [], dropped: 0, lost: 0, sites: {}, off: [], paused: 0, trouble: "" };
+// `former` is the pairing that was forgotten, as long as entries sealed for it wait; `lost` counts those nobody can
+// read any more; `sites` are those that are allowed, each with the days it last worked or did not, and what was learned
+const NOTHING = {
+  pairing: null, former: null, queue: [], dropped: 0, lost: 0, sites: {}, off: [], paused: 0, trouble: "",
+};
 
 export const state = () => kept("local", NOTHING);
 
 async function post(port, path, body) {
   return fetch(`http://127.0.0.1:${port}/extension/${path}`, {
     method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" },
-    credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "no-referrer", signal: AbortSignal.timeout(PATIENCE),
+    credentials: "omit", cache: "no-store", redirect: "error", referrerPolicy: "no-referrer",
+    signal: AbortSignal.timeout(PATIENCE),
   });
 }
 
@@ -34,7 +38,9 @@ export async function pair(code) {
     const { queue } = await state();
     // the same key is the same client, which can read what waits; another one cannot
     const kept = !queue.length || former?.key === key ? { queue, lost: 0 } : { queue: [], lost: queue.length };
-    await api.storage.local.set({ pairing: { id: pairing, token, key, port }, former: null, ...kept, dropped: 0, off: [], trouble: "" });
+    await api.storage.local.set({
+      pairing: { id: pairing, token, key, port }, former: null, ...kept, dropped: 0, off: [], trouble: "",
+    });
   });
   return "";
 }
@@ -63,52 +69,62 @@ export async function keep(entry) {
   return id;
 }
 
-// Takes an entry back: from what waits, or, where it has gone, by an entry that says so.
+// Takes an entry back: from what waits, and, since it may be under way or have arrived, by an entry that says so.
 export async function undo(id) {
-  const waited = await inTurn(async () => {
-    const { queue } = await state();
-    await api.storage.local.set({ queue: queue.filter((one) => one.id !== id) });
-    return queue.some((one) => one.id === id);
+  await inTurn(async () => {
+    await api.storage.local.set({ queue: (await state()).queue.filter((one) => one.id !== id) });
   });
-  // one that was just under way may arrive all the same, so that the client is told in any case
   await keep({ undoes: id });
-  return waited;
 }
 
-let delivering = null;
-
-// Delivers what waits and hears which sites are off; one delivery at a time. Whether the client was there.
-export function deliver() {
-  delivering ??= attempt().finally(() => { delivering = null; });
-  return delivering;
-}
-
-async function attempt() {
-  const { pairing, queue, sites } = await state();
-  if (!pairing) return false;
-  const days = Object.fromEntries(Object.entries(sites).map(([name, { seen, missed }]) => [name, { seen, missed }]));
-  let trouble = `EpicRec is not running, or not on a port from ${PORT} to ${PORT + PORTS - 1}: on another one, forget the pairing and pair again, and what waits arrives.`;
+// Says something to the client that was paired and hears its answer; null where it is not there.
+async function say(content) {
+  const { pairing } = await state();
+  if (!pairing) return null;
+  let trouble = `EpicRec is not running, or not on a port from ${PORT} to ${PORT + PORTS - 1}: `
+    + "on another one, forget the pairing and pair again, and what waits arrives.";
   // where it was last, then where it usually is
   for (const port of new Set([pairing.port, ...Array.from({ length: PORTS }, (_, i) => PORT + i)])) {
-    const { sealed, answer } = await seal({ token: pairing.token, entries: queue, sites: days }, pairing.key);
+    const { sealed, answer } = await seal({ token: pairing.token, ...content }, pairing.key);
     try {
       const reply = await post(port, "messages", { pairing: pairing.id, sealed });
       if (reply.status === 403) trouble = "EpicRec no longer knows this browser. Pair it again.";
       if (reply.status === 503) trouble = "EpicRec waits for its passphrase.";
       if (!reply.ok) continue;
       // only the client that was paired can have written this
-      const { arrived, off } = await answer((await reply.json()).sealed);
+      const said = await answer((await reply.json()).sealed);
       await inTurn(async () => {
         const now = await state();
         if (now.pairing?.id !== pairing.id) return;
-        const here = new Set(arrived);
-        await api.storage.local.set({
-          queue: now.queue.filter((one) => !here.has(one.id)), off, trouble: "", pairing: { ...pairing, port },
-        });
+        await api.storage.local.set({ off: said.off, trouble: "", pairing: { ...pairing, port } });
       });
-      return true;
+      return said;
     } catch { /* nobody there, or somebody else: the next port */ }
   }
   await api.storage.local.set({ trouble });
-  return false;
+  return null;
+}
+
+// Works of the client's catalogue, best first: [{ title, year, kind }]; null where it is not there.
+export async function search(text) {
+  return (await say({ search: text }))?.found ?? null;
+}
+
+let delivering = null;
+
+// Delivers what waits and hears which sites are off; one delivery at a time.
+export function deliver() {
+  delivering ??= attempt().finally(() => { delivering = null; });
+  return delivering;
+}
+
+async function attempt() {
+  const { queue, sites } = await state();
+  const days = Object.fromEntries(Object.entries(sites).map(([name, { seen, missed }]) => [name, { seen, missed }]));
+  const said = await say({ entries: queue, sites: days });
+  if (!said) return;
+  const here = new Set(said.arrived);
+  await inTurn(async () => {
+    await api.storage.local.set({ queue: (await state()).queue.filter((one) => !here.has(one.id)) });
+  });
 }

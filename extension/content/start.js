@@ -14,7 +14,8 @@
   api.runtime.onMessage.addListener((message, sender, answer) => {
     if (sender.id !== api.runtime.id) return;
     if (message.frame) watch.hear(message.frame.id, message.frame);
-    if (message.ask === "taken") answer(watch.taken);
+    if (message.ask === "state") answer(watch.state);
+    if (message.ask === "answered") watch.answered();
   });
   watch.start();
 })();

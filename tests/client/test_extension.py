@@ -200,6 +200,41 @@ def test_an_episode_counts_for_its_series(with_series: Pages) -> None:
     assert history.items() == ["fargo-film"]
 
 
+def test_a_name_of_which_the_page_does_not_say_the_kind_is_a_film_or_a_series(
+    with_series: Pages,
+) -> None:
+    """It counts where one work has it; the film and the series of one title wait for review."""
+    code = with_series.device.extension.new_code(with_series.door.port)
+    browser = Paired(post(with_series, "pair", {"code": code}).json())
+    unsaid = {"kind": "work", "year": None}
+    tell(with_series, browser, browser.entry("a", title="Fargo (1996)", **unsaid))
+    assert with_series.device.history.items() == ["fargo-film"]
+    tell(with_series, browser, browser.entry("b", title="Fargo", **unsaid))
+    (batch,) = with_series.device.imports.batches()
+    (line,) = with_series.device.imports.drafts(batch.id)
+    assert set(line.candidates) == {"fargo-film", "fargo-series"}
+
+
+def test_the_catalogue_is_searched_and_the_history_has_no_part_in_it(with_series: Pages) -> None:
+    code = with_series.device.extension.new_code(with_series.door.port)
+    browser = Paired(post(with_series, "pair", {"code": code}).json())
+    works = [
+        {"title": "Fargo", "year": 1996, "kind": "film"},
+        {"title": "Fargo", "year": 2014, "kind": "series"},
+    ]
+    for seen in ([], ["fargo-series"]):
+        with_series.device.history.add(seen)
+        assert tell(with_series, browser, search="fargo")["found"] == works
+    assert tell(with_series, browser, search="Nothing Like It")["found"] == []
+    assert "found" not in tell(with_series, browser, search="")
+    assert "found" not in tell(with_series, browser, search=["fargo"])
+    asked = post(with_series, "messages", browser.message(search="fargo", token="guess"))
+    assert (asked.status_code, asked.content) == (403, b"")
+    for chosen in works:
+        tell(with_series, browser, browser.entry(str(chosen["year"]), **chosen))
+    assert with_series.device.history.items() == ["fargo-film", "fargo-series"]
+
+
 def test_a_series_that_the_catalogue_lacks_is_named_in_the_review(
     alone: Pages, paired: Paired
 ) -> None:

@@ -356,8 +356,13 @@ def told_by_a_browser(told: Round) -> bool:
         sealed = browser.message(browser.entry("a"))["sealed"]
         other = device.extension.receive("other", sealed, ORIGIN)
         heard = device.extension.receive(browser.id, sealed, ORIGIN)
+        search = browser.message(search="Heat")["sealed"]
+        found = browser.opened(str(device.extension.receive(browser.id, search, ORIGIN)))["found"]
         said = {"title", "year", "kind", "season", "number", "ids", "how", "share", "site", "when"}
-        return not other and bool(heard) and set(HEAT) <= said and device.history.count() == 1
+        return (
+            not other and bool(heard) and found[0]["title"] == "Heat"
+            and set(HEAT) <= said and device.history.count() == 1
+        )  # fmt: skip
 
 
 def looks_away(told: Round) -> bool:
@@ -398,7 +403,9 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
     "there. It then tells this program, and nobody else, of films "
     "and series on the sites you allowed in it: title, year, kind, "
     "season and number, its numbers in catalogues, how it was seen "
-    "and how much of it, the site and the time.": told_by_a_browser,
+    "and how much of it, the site and the time. Where it does not "
+    "know a name it asks you, and searches this program's list of "
+    "titles for it.": told_by_a_browser,
     "Of a site that is not ticked nothing is kept, and the "
     "extension is told to look away there.": looks_away,
     "That browser can tell this program nothing more, and what "

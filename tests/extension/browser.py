@@ -18,11 +18,14 @@ from loopback import PATIENCE
 
 SITE = "kinobox.example"
 OTHER_SITE = "elsewhere.example"
+KNOWN_SITE = "netflix.com"
+"""One of `content/sites.js`; here its name leads to this machine."""
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--headless=new",
     "--autoplay-policy=no-user-gesture-required", "--mute-audio",
-    "--host-resolver-rules=MAP *.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, "
+    f"--host-resolver-rules=MAP *.example 127.0.0.1, MAP *.{KNOWN_SITE} 127.0.0.1, "
+    "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, "
     "EXCLUDE localhost, EXCLUDE *.localhost",
 ]  # fmt: skip
 SECONDS = 64
@@ -37,36 +40,76 @@ def silence(seconds: int) -> bytes:
     return head + b"\x80" * (rate * seconds)
 
 
+PLAYER = """<script>
+const video = document.querySelector("video");
+function watch(share) {
+  video.defaultPlaybackRate = video.playbackRate = 16;
+  video.muted = true;
+  video.addEventListener("timeupdate", () => {
+    if (!window.met && video.currentTime >= video.duration / 2) window.met = Date.now();
+    if (video.currentTime >= share * video.duration) video.pause();
+  });
+  return video.play();
+}
+</script>"""
+
+
+def page(title: str, body: str, *, head: str = "", about: Any = None, seconds: int = 0) -> str:
+    """A page, with data in the form of schema.org, and with a player that plays `seconds`."""
+    data = f'<script type="application/ld+json">{json.dumps(about)}</script>' if about else ""
+    video = f'<video src="/sound/{seconds}.wav" controls></video>{PLAYER}' if seconds else ""
+    return f"""<!doctype html><meta charset="utf-8"><title>{title}</title>{head}{data}
+<main>{body}{video}</main>"""
+
+
 def film_page(title: str, year: int, *, seconds: int = SECONDS, declared: int = SECONDS) -> str:
     """A page of a film with a player that plays `seconds`."""
     about = {
         "@context": "https://schema.org", "@type": "Movie", "name": title,
         "dateCreated": str(year), "duration": f"PT{declared}S",
     }  # fmt: skip
-    return f"""<!doctype html><meta charset="utf-8"><title>{title} ({year}) – Kinobox</title>
-<script type="application/ld+json">{json.dumps(about)}</script>
-<main><h1>{title}</h1><video src="/sound/{seconds}.wav" controls></video></main>
-<script>
-const video = document.querySelector("video");
-function watch(share) {{
-  video.defaultPlaybackRate = video.playbackRate = 16;
-  video.muted = true;
-  video.addEventListener("timeupdate", () => {{
-    if (!window.met && video.currentTime >= video.duration / 2) window.met = Date.now();
-    if (video.currentTime >= share * video.duration) video.pause();
-  }});
-  return video.play();
-}}
+    return page(f"{title} ({year}) – Kinobox", f"<h1>{title}</h1>", about=about, seconds=seconds)
+
+
+def unknown_page(title: str, seconds: int) -> str:
+    """A page that says nowhere, but for people, what it plays."""
+    return page(f"{title} – Kinobox", "<h1>Now playing</h1>", seconds=seconds)
+
+
+SESSION = """<script>video.addEventListener("play", () => {
+  navigator.mediaSession.metadata = new MediaMetadata({ title: "S1 E2 The Jump", artist: "Fargo" });
+});</script>"""
+LIVE = """<video muted></video><script>
+addEventListener("load", () => {
+  const video = document.querySelector("video"), canvas = document.createElement("canvas");
+  setInterval(() => canvas.getContext("2d").fillRect(0, 0, 9, 9), 100);
+  video.srcObject = canvas.captureStream();
+  video.play();
+});
 </script>"""
-
-
 PAGES = {
     "/film/heat": film_page("Heat", 1995),
     "/film/alien": film_page("Alien", 1979),
     "/film/the-matrix": film_page("The Matrix", 1999),
     "/film/fargo/trailer": film_page("Fargo", 1996, seconds=30, declared=5880),
     "/plain": "<!doctype html><title>Letters</title><h1>Private letters</h1><p>Jaws (1975)</p>",
-}
+    "/watch/1": page(
+        "Netflix",
+        '<div data-uia="video-title"><h4>Dark</h4><span>S1:E3</span><span>Past</span></div>',
+        seconds=600,
+    ),
+    "/session": page("Kinobox", "<h1>Kinobox</h1>", seconds=600) + SESSION,
+    "/stream/1": unknown_page("Alien", 1200),
+    "/stream/2": unknown_page("The Matrix (1999)", 1200),
+    "/stream/trailer": unknown_page("Fargo trailer", 90),
+    "/live": page("Jaws – Kinobox", "<h1>Live</h1>" + LIVE),
+    "/shop/up": page(
+        "Up (DVD) – Kinobox", "<h1>Up</h1>", seconds=90,
+        head='<meta property="og:type" content="product">',
+        about={"@type": ["Product", "Movie"], "name": "Up", "offers": {"price": "9.99"}},
+    ),
+}  # fmt: skip
+NOT_REPORTED = ("/stream/trailer", "/live", "/shop/up")
 
 
 class _Site(BaseHTTPRequestHandler):
@@ -124,7 +167,7 @@ class Browser:
     def popup(self, page: Any | None = None) -> Any:
         """The popup over a page, as a page of its own."""
         shown = self.context.new_page()
-        shown.set_viewport_size({"width": 352, "height": 520})
+        shown.set_viewport_size({"width": 352, "height": 640})
         query = "" if page is None else f"?tab={self.tab_of(page)}"
         shown.goto(f"chrome-extension://{self.id}/popup.html{query}")
         shown.wait_for_selector("body[data-ready]")
@@ -165,10 +208,16 @@ class Browser:
         }""")
         asked.close()
 
-    def kept(self, name: str) -> Any:
+    def kept(self, name: str, area: str = "local") -> Any:
         return self.worker.evaluate(
-            "async (name) => (await chrome.storage.local.get(name))[name] ?? null", name
+            "async ([area, name]) => (await chrome.storage[area].get(name))[name] ?? null",
+            [area, name],
         )
+
+    def badge(self, page: Any) -> str:
+        """What the button shows over a page."""
+        shown = "(tabId) => chrome.action.getBadgeText({ tabId })"
+        return str(self.worker.evaluate(shown, self.tab_of(page)))
 
 
 @contextmanager

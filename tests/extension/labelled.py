@@ -1,4 +1,4 @@
-"""The labelled pages: reading a set, and what the extension takes its pages for.
+"""The labelled pages, and what the extension's scripts say on each of them.
 
 `pages/README.md` says what the labels mean.
 """
@@ -8,13 +8,11 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-import zipfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 EXTENSION = Path(__file__).parents[2] / "extension"
-CONTENT = ("words", "text", "schema", "sites", "facts", "detect", "playing", "watch")
+CONTENT = ("text", "sites", "page", "playing", "watch")
 SCRIPTS = "\n".join((EXTENSION / "content" / f"{name}.js").read_text("utf-8") for name in CONTENT)
 SIMULATE = (Path(__file__).parent / "simulate.js").read_text("utf-8")
 PLAY = (
@@ -22,84 +20,46 @@ PLAY = (
     "const told = []; for (const one of all) told.push(await simulate(one)); return told; }"
 )
 PAGES = Path(__file__).parent / "pages"
-OPEN = "open"
-SEALED = tuple(sorted(path.stem for path in (PAGES / "sealed").glob("*.zip")))
 
 Label = dict[str, Any]
 
 
-def read(name: str) -> tuple[list[Label], dict[str, str]]:
-    """The labels of a set, and its pages by file name. Only the final figure reads sealed ones."""
-    if name == OPEN:
-        files = {path.name: path.read_text("utf-8") for path in (PAGES / OPEN).iterdir()}
-    else:
-        with zipfile.ZipFile(PAGES / "sealed" / f"{name}.zip") as sealed:
-            files = {inner: sealed.read(inner).decode("utf-8") for inner in sealed.namelist()}
-    return json.loads(files.pop("labels.json")), files
+def read() -> list[Label]:
+    labels: list[Label] = json.loads((PAGES / "labels.json").read_text("utf-8"))
+    return labels
 
 
-@dataclass
-class Figure:
-    """Counts of reports and pages, and which files were judged wrongly."""
+def outcomes(page: Any, labels: list[Label]) -> list[str]:
+    """Of each page: `named`, `asked`, `nothing`, or `wrong` with what was said.
 
-    reports: int = 0
-    right: int = 0
-    expected: int = 0
-    wrong: list[tuple[str, Any]] = field(default_factory=list)
-
-    @property
-    def precision(self) -> float:
-        return self.right / self.reports
-
-    @property
-    def recall(self) -> float:
-        return self.right / self.expected
-
-
-def judge_pages(page: Any, labels: list[Label], files: dict[str, str]) -> Figure:
-    """Play each page in a document of its own under its address; compare what was told in the end.
-
-    `page` is any page of a browser that has the extension's scripts (`SCRIPTS`).
+    Each is played in a document of its own under its address. `page` is any page of a browser that
+    has the extension's scripts (`SCRIPTS`); what frames tell is heard by the page around them.
     """
-    found = Figure()
-    for label, said in zip(labels, seen_on(page, labels, files), strict=True):
-        right = [one for one in said if label["expected"] and is_right(one, label["expected"])]
-        found.reports += len(said)
-        found.right += bool(right)
-        found.expected += label["expected"] is not None
-        if len(said) != len(right) or bool(right) != (label["expected"] is not None):
-            found.wrong.append((label["file"], said))
-    return found
-
-
-def seen_on(page: Any, labels: list[Label], files: dict[str, str]) -> list[list[Label]]:
-    """The reports of each page; what its frames tell is heard by the page around them."""
     frames = [(label, frame) for label in labels for frame in label.get("frames", [])]
-    inner = [
-        {"label": label, "frame": frame["address"], "frames": [], "html": files[frame["file"]]}
-        for label, frame in frames
-    ]
+    inner = [document(label, frame["file"], frame["address"]) for label, frame in frames]
     heard: dict[str, list[Any]] = {label["file"]: [] for label in labels}
-    for (label, _), told in zip(frames, play(page, inner), strict=True):
+    for (label, _), told in zip(frames, page.evaluate(PLAY, inner), strict=True):
         heard[label["file"]] += told
-    outer = [
-        {"label": one, "frame": None, "frames": heard[one["file"]], "html": files[one["file"]]}
-        for one in labels
-    ]
-    return [reports(told) for told in play(page, outer)]
+    outer = [document(one, one["file"], None) | {"frames": heard[one["file"]]} for one in labels]
+    told = page.evaluate(PLAY, outer)
+    return [outcome(label, said) for label, said in zip(labels, told, strict=True)]
 
 
-def play(page: Any, documents: list[dict[str, Any]]) -> list[list[Any]]:
-    """What each document tells; many at a time, since asking takes longer than playing."""
-    parts = [documents[at : at + 100] for at in range(0, len(documents), 100)]
-    return [told for part in parts for told in page.evaluate(PLAY, part)]
+def document(label: Label, file: str, frame: str | None) -> dict[str, Any]:
+    html = (PAGES / file).read_text("utf-8")
+    return {"label": label, "frame": frame, "frames": [], "html": html}
 
 
-def reports(told: list[Any]) -> list[Label]:
-    """What was seen; a report that grew from looked at to watched counts once."""
+def outcome(label: Label, told: list[Any]) -> str:
+    """A report that grew from looked at to watched counts once."""
     seen = [one["said"]["seen"] for one in told if "seen" in one["said"]]
     grown = {work_of(one) for one in seen if one["how"] == "watched"}
-    return [one for one in seen if one["how"] == "watched" or work_of(one) not in grown]
+    said = [one for one in seen if one["how"] == "watched" or work_of(one) not in grown]
+    expected = label["expected"]
+    if said:
+        right = expected and all(is_right(one, expected) for one in said)
+        return "named" if right else f"wrong: {said}"
+    return "asked" if any("unnamed" in one["said"] for one in told) else "nothing"
 
 
 def work_of(report: Label) -> tuple[Any, ...]:

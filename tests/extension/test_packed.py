@@ -51,7 +51,7 @@ def test_the_same_sources_are_the_same_bytes(tmp_path: Path) -> None:
     pack = packing().pack
     one, two = pack(tmp_path / "one"), pack(tmp_path / "two")
     assert one.read_bytes() == two.read_bytes()
-    assert one.stat().st_size < 100_000
+    assert one.stat().st_size < 50_000
     with zipfile.ZipFile(one) as packed:
         names = packed.namelist()
     assert "manifest.json" in names
@@ -85,15 +85,10 @@ def test_requests_are_made_in_one_place_and_to_this_machine() -> None:
     assert "fetch(`http://127.0.0.1:${port}/extension/${path}`" in SOURCES[EXTENSION / "client.js"]
 
 
-def test_every_language_has_every_column_of_words() -> None:
-    source = SOURCES[EXTENSION / "content" / "words.js"]
-    (columns,) = re.findall(r"COLUMNS = \[(.*)\]", source)
-    (rows,) = re.findall(r"String\.raw`\n(.*?)`", source, re.DOTALL)
-    cells = [row.split(" | ") for row in rows.split("\n")]
-    assert {len(row) - 1 for row in cells} == {len(columns.split(", "))}
-    assert len({row[0] for row in cells}) == len(cells), "a language has one row"
-    words = [word for row in cells for cell in row for word in cell.split(", ")]
-    assert all(word.strip() == word != "" for word in words)
+def test_it_is_read_in_an_hour() -> None:
+    lines = [line for text in SOURCES.values() for line in text.splitlines()]
+    assert max(map(len, lines)) <= 120
+    assert len(lines) < 1_100
 
 
 def test_nothing_is_made_into_code_or_markup() -> None:
@@ -110,5 +105,7 @@ def test_what_is_told_is_what_the_sentence_says() -> None:
     asked = " ".join((EXTENSION / "popup.html").read_text("utf-8").split())
     assert (
         "Title, year, kind, season and number, numbers in catalogues, the share watched, the site "
-        "and the time go to your own EpicRec on this machine. Nothing else leaves the tab."
+        "and the time go to your own EpicRec on this machine. Where a page does not name a long "
+        "video, you are asked, and the name is searched in EpicRec. Nothing else leaves the "
+        "browser."
     ) in asked

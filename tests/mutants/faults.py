@@ -404,4 +404,13 @@ NAMED = [
         "mean of all items known from a tenth as many",
         "CENTRE_ITEMS = 50.0", "CENTRE_ITEMS = 5.0",
     ),
+    Fault(
+        "extension heard with any token",
+        'if not hmac.compare_digest(_hashed(_text(message.get("token"))), row["token"]):',
+        "if not row:",
+    ),
+    Fault(
+        "extension's word counts for a site that is off",
+        'if viewing is None or entry.get("site") not in allowed:', "if viewing is None:",
+    ),
 ]  # fmt: skip

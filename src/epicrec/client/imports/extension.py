@@ -1,7 +1,8 @@
 """Extension: browsers that report what was watched in them, each paired by a code.
 
 A browser that gave the code gets a token and a public key. Its messages are sealed to that key, the
-token inside. Every entry has a name of its own, so one that arrives twice counts once.
+token inside. Every entry has a name of its own, so one that arrives twice counts once. A message
+may also ask for works of the catalogue, for the question "What did you watch?".
 
 Sealing is ECDH on P-256 with a key of the sender's for each message, HKDF-SHA256, AES-256-GCM: what
 the WebCrypto of every browser has. A message is the sender's public point (65 bytes), a nonce (12)
@@ -35,6 +36,8 @@ from epicrec.client.history import now
 from epicrec.client.imports.csv_tables import instant
 from epicrec.client.imports.reading import Reading
 from epicrec.client.imports.review import Imports
+from epicrec.client.matching.titles import read_title
+from epicrec.client.matching.works import texts
 from epicrec.client.store import Store
 from epicrec.client.viewing import FILM, SERIES, Evidence, Viewing
 
@@ -42,7 +45,7 @@ SOURCE = "extension"
 ABOUT = "browser extension"
 TRIES, LIFETIME = 5, 600.0
 """How often a code may be guessed wrongly, and how many seconds it lives."""
-MOST_ENTRIES = 500
+MOST_ENTRIES, MOST_FOUND = 500, 6
 _LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"
 _SITE = re.compile(r"[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63}){1,9}")
 _ORIGIN = re.compile(r"(chrome|moz|safari-web)-extension://[\w-]{1,64}")
@@ -188,8 +191,24 @@ class Extension:
                     self._take(name, _read(key.open(_bytes(_text(entry.get("sealed"))) or b"")))
                     arrived.append(name)
             off = [site.name for site in self.sites() if not site.allowed]
-        answer = json.dumps({"arrived": arrived, "off": off}).encode()
-        return b64encode(key.answer(raw, answer)).decode()
+        answer: dict[str, Any] = {"arrived": arrived, "off": off}
+        if wanted := _text(message.get("search")):
+            answer["found"] = self._search(wanted[:300])
+        return b64encode(key.answer(raw, json.dumps(answer).encode())).decode()
+
+    def _search(self, wanted: str) -> list[dict[str, Any]]:
+        """Works of the catalogue, best first. The catalogue is public, and the history has no part
+        in it: whoever holds a token can add to the history, not read it."""
+        matcher = self._reading.matcher
+        catalogue, kinds = matcher.catalogue, texts(matcher.catalogue, "kind")
+        return [
+            {
+                "title": read_title(str(catalogue.titles[at])).title,
+                "year": int(catalogue.years[at]) or None,
+                "kind": SERIES if kinds[at] == SERIES else FILM,
+            }
+            for at in catalogue.positions(matcher.search(wanted, MOST_FOUND)).tolist()
+        ]
 
     def _take(self, name: str, entry: dict[str, Any] | None) -> None:
         """One entry, unless it is here already or cannot be read."""
@@ -297,11 +316,12 @@ def is_extension(origin: str) -> bool:
 def _viewing(entry: Mapping[str, Any]) -> Viewing | None:
     """What an entry tells, as of any source; None where it is not as it must be.
 
-    An episode counts for its series. Its year and numbers are its own, so they are left out.
+    An episode counts for its series. Its year and numbers are its own, so they are left out. A work
+    is a film or a series: the page did not say which.
     """
     evidence, title = _EVIDENCE.get(_text(entry.get("how"))), _text(entry.get("title")).strip()
     kind = _text(entry.get("kind"))
-    if evidence is None or not title or kind not in (FILM, SERIES, "episode"):
+    if evidence is None or not title or kind not in (FILM, SERIES, "episode", "work"):
         return None
     numbers = entry.get("ids")
     ids = numbers if isinstance(numbers, dict) and kind != "episode" else {}
@@ -314,7 +334,7 @@ def _viewing(entry: Mapping[str, Any]) -> Viewing | None:
         tmdb_id=tmdb if re.fullmatch(r"\d{1,10}", tmdb) else None,
         watched_at=instant(_text(entry.get("when"))),
         film=kind == FILM,
-        series="" if kind == FILM else title[:300],
+        series=title[:300] if kind in (SERIES, "episode") else "",
     )  # fmt: skip
 
 

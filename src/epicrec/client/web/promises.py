@@ -23,7 +23,8 @@ PROMISES = {
     "extension": "A browser is paired by a code that you see here and enter there. It then tells "
     "this program, and nobody else, of films and series on the sites you allowed in it: title, "
     "year, kind, season and number, its numbers in catalogues, how it was seen and how much of it, "
-    "the site and the time.",
+    "the site and the time. Where it does not know a name it asks you, and searches this program's "
+    "list of titles for it.",
     "extension off": "Of a site that is not ticked nothing is kept, and the extension is told to "
     "look away there.",
     "extension revoked": "That browser can tell this program nothing more, and what still waited "
