@@ -44,7 +44,7 @@ FIGURES = (
     (QUICK, SEEDS, "evaluate svd --data films --epsilon 1 --delta 1e-6"),
     (USUAL, ONCE, "evaluate user-knn --data films"),
     (USUAL, ONCE, "evaluate popularity --data films --protocol topn"),
-    (USUAL, ONCE, "evaluate item-knn --data films --protocol topn --feedback implicit"),
+    (USUAL, ONCE, "evaluate item-knn --data films --protocol topn --task lists"),
     (QUICK, SEEDS, "perturb s-epicrec --history HISTORY --epsilon 0.5"),
     (QUICK, SEEDS, "perturb m-epicrec --history HISTORY --levels LEVELS --epsilon 0.5"),
     (QUICK, SEEDS, "perturb d2p --history HISTORY --epsilon 3"),
@@ -57,7 +57,7 @@ FIGURES = (
     (USUAL, SEEDS, "evaluate covariance-svd --data ml-100k --as-published --epsilon 1"),
     (USUAL, SEEDS, "evaluate covariance-svd --data ml-100k --epsilon 10 --delta 0"
                    " --set noise=laplace"),
-    (USUAL, SEEDS, "evaluate covariance-svd --data ml-100k --protocol topn --feedback implicit"
+    (USUAL, SEEDS, "evaluate covariance-svd --data ml-100k --protocol topn --task lists"
                    " --unit user --epsilon 20 --delta 1e-5"),
     (USUAL, ONCE, "evaluate svd --data ml-1m --test-fraction 0.1"),
     (USUAL, SEEDS, "evaluate svd --data ml-1m --test-fraction 0.1 --epsilon 1"),
@@ -66,7 +66,7 @@ FIGURES = (
     (FULL, SEEDS, "evaluate item-knn --data ml-1m --test-fraction 0.1 --epsilon 1"),
     (FULL, SEEDS, "evaluate svd --data ml-1m --test-fraction 0.1 --epsilon 1 --unit user"
                   " --delta 1e-5"),
-    (FULL, SEEDS, "evaluate svd --data ml-1m --protocol topn --feedback implicit --unit user"
+    (FULL, SEEDS, "evaluate svd --data ml-1m --protocol topn --task lists --unit user"
                   " --epsilon 5 --delta 1e-5"),
     (FULL, ONCE, "evaluate svd --data netflix --epsilon 1 --delta 1e-8"),
     # docs/d2p.md: quality over p*, as published, and at an honest ε

@@ -169,7 +169,7 @@ def many_items(given: Namespace) -> None:
     ratings = _histories(given.items, given.people, given.each)
     public = _catalogue(given.items)
     began = time.perf_counter()
-    model = CovarianceSVD(epsilon=1, delta=1e-7, unit="user", feedback="implicit")
+    model = CovarianceSVD(epsilon=1, delta=1e-7, unit="user", task="lists")
     model.fit(ratings, public)
     show(
         {

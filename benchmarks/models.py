@@ -64,7 +64,7 @@ PEERS = {
         "from epicrec.data import Ratings\nfrom epicrec.models import model_class\n"
         "SVD = model_class('svd')",
         "table = Ratings.from_columns(users, items, values)\n"
-        "fit = lambda: SVD(feedback='implicit').fit(table)\nfound['fit'] = best(fit)\n"
+        "fit = lambda: SVD(task='lists').fit(table)\nfound['fit'] = best(fit)\n"
         "model = fit()\nfound['lists'] = best(lambda: model.recommend(table, n=10))",
     ),
     "implicit, als": (
@@ -83,7 +83,7 @@ PEERS = {
         "from epicrec.data import Ratings\nfrom epicrec.models import model_class\n"
         "ItemKNN = model_class('item-knn')",
         "table = Ratings.from_columns(users, items, values).as_history()\n"
-        "fit = lambda: ItemKNN(feedback='implicit').fit(table)\n"
+        "fit = lambda: ItemKNN(task='lists').fit(table)\n"
         "found['fit'] = best(fit)\n"
         "model = fit()\nfound['lists'] = best(lambda: model.recommend(table, n=10))",
     ),
@@ -216,7 +216,7 @@ def without_pairs(given: Namespace) -> None:
             def quality(epsilon=epsilon, protocol=protocol, metric=metric, unit=unit) -> float:
                 found = evaluate(
                     "covariance-svd", data, protocol=protocol, epsilon=epsilon, delta=1e-6,
-                    unit=unit, feedback="implicit" if protocol == "topn" else "explicit", seed=0,
+                    unit=unit, task="lists" if protocol == "topn" else "ratings", seed=0,
                 )  # fmt: skip
                 return round(found.metrics[metric], 4)
 

@@ -131,7 +131,7 @@ def test_fit_evaluate_and_recommend_say_in_one_line_what_was_released(
 ) -> None:
     """And that lists are popularity, where people and ε do not pay for more."""
     model = str(tmp_path / "model.npz")
-    private = ["--feedback", "implicit", "--unit", "user", "--epsilon", epsilon, "--delta", "1e-5"]
+    private = ["--task", "lists", "--unit", "user", "--epsilon", epsilon, "--delta", "1e-5"]
     for command in (
         ["fit", "covariance-svd", model, *private, "--set", "seed=1"],
         ["evaluate", "covariance-svd", "--protocol", "topn", *private, "--seed", "1"],
@@ -270,7 +270,7 @@ def test_methods_lists_models_and_perturbers(capsys) -> None:
     assert by_name["model", "covariance-svd"]["unit"] == "rating or user"
     assert by_name["model", "dpm-pcc"]["status"] == "claimed"
     assert by_name["perturber", "s-epicrec"]["status"] == "proved"
-    assert by_name["perturber", "dpi"]["feedback"] == "explicit"
+    assert by_name["perturber", "dpi"]["task"] == "ratings"
     assert {row["package"] for row in rows} == {""}
 
 
@@ -322,7 +322,7 @@ def test_a_private_fit_of_histories_needs_no_scale(capsys, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     Path("odd.csv").write_text("user_id,item_id,rating\n1,a,77\n1,b,0.1\n2,a,3\n")
     Path("items.csv").write_text("item_id\na\nb\n")
-    line = ["fit", "svd", "m.npz", "--data", "odd.csv", "--epsilon", "1", "--feedback", "implicit"]
+    line = ["fit", "svd", "m.npz", "--data", "odd.csv", "--epsilon", "1", "--task", "lists"]
     code, _, err = run(capsys, *line)
     assert code == 2
     assert shlex.join([*line, "--items", "items.csv"]) in " ".join(err.split())

@@ -52,7 +52,7 @@ def test_sums_are_those_of_local_to_the_bit(spark, viewers: Ratings) -> None:
 
 
 def test_a_fit_is_that_of_local_to_the_bit(spark, viewers: Ratings, films) -> None:
-    settings = {"epsilon": 50.0, "unit": "user", "feedback": "implicit", "seed": 3}
+    settings = {"epsilon": 50.0, "unit": "user", "task": "lists", "seed": 3}
     here = CovarianceSVD(**settings).fit(viewers, films)
     there = CovarianceSVD(**settings).fit(in_cluster(spark, viewers), films)
     assert there.record == here.record

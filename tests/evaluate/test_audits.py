@@ -67,7 +67,7 @@ def lists_games(unit: str, monkeypatch: pytest.MonkeyPatch) -> list[Game]:
     larger one. Fewer draws by popularity make a fit faster, and tell an audit as much."""
     monkeypatch.setattr("epicrec.models.private.learner._DRAWN", 128)
     monkeypatch.setattr("epicrec.models.private.learner._NOISES", 1)
-    model = make_model("covariance-svd", epsilon=20.0, unit=unit, feedback="implicit")
+    model = make_model("covariance-svd", epsilon=20.0, unit=unit, task="lists")
     games = tastes_games(model)
     assert model.released_["how tastes go together"] > 0.7
     return games
@@ -103,9 +103,7 @@ def test_lists_hold_where_tastes_are_measured_and_most_of_it_is_found(
 
 
 def test_lists_with_laplace_noise_have_no_tastes_to_audit() -> None:
-    model = make_model(
-        "covariance-svd", epsilon=20.0, unit="user", feedback="implicit", noise="laplace"
-    )
+    model = make_model("covariance-svd", epsilon=20.0, unit="user", task="lists", noise="laplace")
     assert tastes_games(model) == []
 
 

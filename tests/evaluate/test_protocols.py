@@ -19,7 +19,7 @@ def films_data() -> Dataset:
 class Oracle(Recommender):
     """Knows the whole truth: its lists must be judged perfect."""
 
-    feedback = "implicit"
+    task = "lists"
 
     def __init__(self, truth: Ratings) -> None:
         self.truth = truth
@@ -56,8 +56,8 @@ def test_result_is_json_and_repeatable(films_data) -> None:
 
 
 def test_topn_uses_implicit_feedback_where_it_can(films_data) -> None:
-    assert evaluate("item-knn", films_data, protocol="topn").settings["feedback"] == "implicit"
-    assert evaluate("item-knn", films_data).settings["feedback"] == "explicit"
+    assert evaluate("item-knn", films_data, protocol="topn").settings["task"] == "lists"
+    assert evaluate("item-knn", films_data).settings["task"] == "ratings"
 
 
 @pytest.mark.parametrize(

@@ -351,7 +351,7 @@ def model_contents(path: Path) -> dict[str, Any]:
     best = loaded.recommend(newcomer, n=5)
     return {
         "method": loaded.method,
-        "feedback": loaded.feedback,
+        "task": loaded.task,
         "guarantee": {name: promise[name] for name in promise if name != "assumes"},
         "items": items,
         "users": known,

@@ -25,7 +25,7 @@ from epicrec.models.private_bias import PrivateBias
 
 MODELS = [
     CovarianceSVD(epsilon=30, unit="user"),
-    CovarianceSVD(epsilon=300, feedback="implicit"),
+    CovarianceSVD(epsilon=300, task="lists"),
     PrivateBias(epsilon=1),
     Popularity(epsilon=1),
     Collective(epsilon=8, most=1000),

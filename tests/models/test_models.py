@@ -66,10 +66,10 @@ class TestItemKNN(RecommenderContract):
 
 class TestItemKNNImplicit(RecommenderContract):
     model_type = ItemKNN
-    settings = {"feedback": "implicit"}
+    settings = {"task": "lists"}
 
     def test_against_an_obvious_twin(self, viewers: Ratings) -> None:
-        model = ItemKNN(feedback="implicit", kept=1000).fit(viewers)
+        model = ItemKNN(task="lists", kept=1000).fit(viewers)
         seen = np.zeros((viewers.n_users, viewers.n_items))
         seen[viewers.users, viewers.items] = 1
         norms = np.sqrt(seen.sum(axis=0))
@@ -86,7 +86,7 @@ class TestUserKNN(RecommenderContract):
 
 class TestUserKNNImplicit(RecommenderContract):
     model_type = UserKNN
-    settings = {"feedback": "implicit"}
+    settings = {"task": "lists"}
 
 
 class TestAvg(RecommenderContract):
@@ -147,7 +147,7 @@ def test_neighbours_beat_the_bias_model(model, viewers: Ratings) -> None:
 @pytest.mark.parametrize("cls", [ItemKNN, UserKNN])
 def test_neighbours_beat_popularity(cls, viewers: Ratings) -> None:
     train, test = split_random(viewers, 0.2, seed=1)
-    personal, _ = evaluate_topn(cls(feedback="implicit"), train, test)
+    personal, _ = evaluate_topn(cls(task="lists"), train, test)
     popular, _ = evaluate_topn(Popularity(), train, test)
     assert personal["ndcg"] > 1.2 * popular["ndcg"]
 

@@ -18,7 +18,7 @@ class TestSVD(RecommenderContract):
 
 class TestSVDOfHistories(RecommenderContract):
     model_type = SVD
-    settings = {"factors": 8, "feedback": "implicit"}
+    settings = {"factors": 8, "task": "lists"}
 
 
 def test_users_are_solved_as_ridge_regression_says(viewers: Ratings) -> None:
@@ -42,8 +42,8 @@ def test_finds_the_checkerboard(checkerboard: Ratings) -> None:
 
 def test_five_users_and_four_items_are_enough() -> None:
     ratings = Ratings.from_columns([1, 1, 2, 3, 4, 5, 5], list("abacdbd"), [5, 4, 3, 2, 1, 5, 4])
-    for feedback in ("explicit", "implicit"):
-        lists = SVD(feedback=feedback).fit(ratings).recommend([1], n=4)
+    for task in ("ratings", "lists"):
+        lists = SVD(task=task).fit(ratings).recommend([1], n=4)
         assert set(lists["item_id"].to_pylist()) == {"c", "d"}
 
 
@@ -112,7 +112,7 @@ def test_bars_on_movielens(real_data) -> None:
 @pytest.mark.realdata
 def test_ranks_movielens(real_data) -> None:
     train, test = split_per_user(load_dataset(real_data / "ml-100k").ratings, 0.2, seed=0)
-    lists = SVD(feedback="implicit").fit(train).recommend(train, n=10)
+    lists = SVD(task="lists").fit(train).recommend(train, n=10)
     held = set(zip(test.user_ids[test.users], test.item_ids[test.items], strict=True))
     pairs = zip(lists["user_id"].to_pylist(), lists["item_id"].to_pylist(), strict=True)
     hits = np.mean([pair in held for pair in pairs])

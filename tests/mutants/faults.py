@@ -75,7 +75,7 @@ NAMED = [
     Fault("a private fit guesses", "        self._check_public(ratings)\n", ""),
     Fault(
         "a private fit guesses the scale",
-        '"scale": scale or self.feedback == "implicit"', '"scale": True',
+        '"scale": scale or self.task == "lists"', '"scale": True',
     ),
     Fault(
         "items are rated ones, too",

@@ -17,12 +17,12 @@ from epicrec.cli.options import (
     Delta,
     EngineOption,
     Epsilon,
-    FeedbackOption,
     ItemsOption,
     Json,
     Master,
     ScaleOption,
     Set,
+    TaskOption,
     Unit,
     check_engine,
     load_data,
@@ -44,7 +44,7 @@ def evaluate(
     epsilon: Epsilon = None,
     delta: Delta = None,
     unit: Unit = None,
-    feedback: FeedbackOption = None,
+    task: TaskOption = None,
     as_published: AsPublished = False,
     test_fraction: Annotated[float, typer.Option(help="The share that is held out.")] = 0.2,
     seed: Annotated[int, typer.Option(help="Fixes the split and, in experiments, the noise.")] = 0,
@@ -81,7 +81,7 @@ def evaluate(
             epsilon=epsilon,
             delta=delta,
             unit=unit,
-            feedback=feedback,
+            task=task,
             as_published=as_published or None,
             settings=read_settings(settings),
         )
@@ -130,13 +130,13 @@ def _method_row(kind: str, group: str, name: str, cls: Any) -> dict[str, str]:
     from epicrec.parameters import taken
     from epicrec.registry import OURS, entry
 
-    both = kind == "model" and "feedback" in taken(cls)
+    both = kind == "model" and "task" in taken(cls)
     package = entry(group, name).package
     return {
         "method": name,
         "kind": kind,
         "unit": " or ".join(cls.units),
-        "feedback": "explicit or implicit" if both else cls.feedback,
+        "task": "ratings or lists" if both else cls.task,
         "status": cls.status,
         "with --epsilon": PRIVATE.get(name, "") if kind == "model" else "",
         "package": "" if package == OURS else package,
@@ -153,7 +153,7 @@ def fit(
     epsilon: Epsilon = None,
     delta: Delta = None,
     unit: Unit = None,
-    feedback: FeedbackOption = None,
+    task: TaskOption = None,
     as_published: AsPublished = False,
     settings: Set = None,
     items: ItemsOption = None,
@@ -176,14 +176,14 @@ def fit(
     check_output(model)
     check_engine(engine, master)
     options = given(
-        epsilon=epsilon, delta=delta, unit=unit, feedback=feedback,
+        epsilon=epsilon, delta=delta, unit=unit, task=task,
         as_published=as_published or None,
     )  # fmt: skip
     with progress():
         recommender = make_model(method, **options | read_settings(settings))
         _check_public(recommender, data, items, read_scale(scale), context.ensure_object(list))
         with kept_in(checkpoint, recommender) if checkpoint else nullcontext():
-            rated = recommender.feedback == "explicit"
+            rated = recommender.task == "ratings"
             learned_from = load_data(data, scale, items, rated=rated, master=master)
             fitted = recommender.fit(learned_from.ratings, learned_from.catalogue)
             fitted.save(model)

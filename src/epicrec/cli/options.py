@@ -38,9 +38,9 @@ Delta = Annotated[float | None, typer.Option("--delta", help="δ, for Gaussian n
 Unit = Annotated[
     str | None, typer.Option("--unit", help="What is hidden: a 'rating' or a whole 'user'.")
 ]
-FeedbackOption = Annotated[
+TaskOption = Annotated[
     str | None,
-    typer.Option("--feedback", help="'explicit' (ratings) or 'implicit' (what was seen)."),
+    typer.Option("--task", help="'lists' of what to choose, or predicted 'ratings'."),
 ]
 AsPublished = Annotated[
     bool, typer.Option("--as-published", help="The paper's own version, with its flaws.")

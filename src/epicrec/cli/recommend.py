@@ -139,7 +139,7 @@ def _checked_output(output: Path | None, such_as: str) -> Path:
 def _histories(fitted: Recommender, data: str | None) -> Ratings:
     """The histories of the named data set, or those that the model keeps."""
     if data is not None:
-        rated = fitted.feedback == "explicit"
+        rated = fitted.task == "ratings"
         found: Ratings = load_data(data, None, rated=rated).ratings
         return found
     if fitted.histories_ is None:

@@ -241,7 +241,7 @@ def _lists(ratings: Ratings) -> list[Outcome]:
 def _fakes(ratings: Ratings, catalogue: Catalogue) -> list[Outcome]:
     few: dict[str, Any] = {"k": FAKES + 1}  # the other fakes, and the victim
     models = [
-        ("user-knn", make_model("user-knn", feedback="implicit", **few)),
+        ("user-knn", make_model("user-knn", task="lists", **few)),
         ("d2p, as published", make_model("d2p", as_published=True, **few)),
         (
             "d2p",

@@ -80,7 +80,7 @@ def evaluate_rating(
 
 def check_predicts(model: Recommender, protocol: str) -> None:
     """Refuse a model whose scores only order items and are no ratings."""
-    if model.feedback != "explicit":
+    if model.task != "ratings":
         raise InputError(
             f"{model.method} orders items by what was seen and predicts no ratings, so the "
             f"protocol {protocol!r} has nothing to measure; use --protocol topn, or a method that "
@@ -147,7 +147,7 @@ def evaluate_model(
     epsilon: float | None = None,
     delta: float | None = None,
     unit: str | None = None,
-    feedback: str | None = None,
+    task: str | None = None,
     as_published: bool | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Evaluation:
@@ -158,7 +158,7 @@ def evaluate_model(
     private method, so the result is repeatable, and its guarantee says that it is not private. A
     model object keeps its own seed.
     """
-    chosen = given(epsilon=epsilon, delta=delta, unit=unit, feedback=feedback)
+    chosen = given(epsilon=epsilon, delta=delta, unit=unit, task=task)
     chosen |= given(as_published=as_published) | dict(settings or {})
     if isinstance(method, Recommender):
         if chosen:
@@ -188,8 +188,8 @@ def model_for(
     method: str, protocol: str, catalogue: Catalogue | None, seed: int, chosen: Mapping[str, Any]
 ) -> Recommender:
     """A method for a protocol: for lists it learns from histories, where it can."""
-    if protocol == "topn" and "feedback" in taken(model_class(method)):
-        chosen = {"feedback": "implicit"} | dict(chosen)
+    if protocol == "topn" and "task" in taken(model_class(method)):
+        chosen = {"task": "lists"} | dict(chosen)
     return make_model(method, **{"catalogue": catalogue, "seed": seed} | dict(chosen))
 
 

@@ -25,7 +25,7 @@ from epicrec.privacy import Guarantee
 from epicrec.privacy.guarantee import Status, Unit
 from epicrec.progress import report
 
-Feedback = Literal["explicit", "implicit"]
+Task = Literal["ratings", "lists"]
 
 _SCORES_AT_ONCE = 1 << 24
 
@@ -37,11 +37,11 @@ class Recommender(ABC):
     in the call, never a retrain. Public calls speak in external ids; the methods a model adds
     (`_fit`, `_scores`, and `_predict` where it can do better) speak in positions.
 
-    `feedback` is "explicit" where the model predicts ratings and "implicit" where it only orders
-    items by what was seen.
+    `task` is "lists" where the model orders items by what was seen, and "ratings" where it predicts
+    ratings.
     """
 
-    feedback: Feedback = "explicit"
+    task: Task = "ratings"
     needs_known_users: ClassVar[bool] = False
     """True where scoring needs the histories of the users the model was fitted on."""
     status: ClassVar[Status] = "none"
@@ -69,7 +69,7 @@ class Recommender(ABC):
 
     @abstractmethod
     def _fit(self, ratings: Ratings) -> None:
-        """Learn. The ratings are a history (all 1) where the feedback is implicit."""
+        """Learn. The ratings are a history (all 1) where the task is lists."""
 
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:  # noqa: ARG002
         """Learn, where what is publicly known of the items helps: most models do without."""
@@ -119,9 +119,9 @@ class Recommender(ABC):
         items: Any = None,
         scale: Scale | str | None = None,
     ) -> Self:
-        """Learn from ratings, or from histories where the feedback is implicit.
+        """Learn from ratings, or from histories where the task is lists.
 
-        They are `Ratings`, or any dataframe with `user_id, item_id` and, for explicit feedback,
+        They are `Ratings`, or any dataframe with `user_id, item_id` and, for ratings,
         `rating`; a model that learns from sums also takes `RemoteRatings`, which stand in a
         cluster. Public is what is given: `items`, the ids there are, or else those that the ratings
         came with or that are in the `catalogue`, which is what is known of them; and the `scale`,
@@ -136,7 +136,7 @@ class Recommender(ABC):
         if remote:
             self._check_by_sums(items, scale)
         else:
-            ratings = over_public(ratings, items, scale, rated=self.feedback == "explicit")
+            ratings = over_public(ratings, items, scale, rated=self.task == "ratings")
         ratings = self._suitable(ratings)
         self._check_public(ratings)
         if len(ratings) == 0:
@@ -152,7 +152,7 @@ class Recommender(ABC):
         where the list of items or the scale was given, or not."""
         if not self.promises or getattr(self, "seed", None) is not None:
             return ()
-        needed = {"items": items, "scale": scale or self.feedback == "implicit"}
+        needed = {"items": items, "scale": scale or self.task == "lists"}
         return tuple(name for name, given in needed.items() if not given)
 
     def released(self, histories: Ratings) -> Ratings:
@@ -163,7 +163,7 @@ class Recommender(ABC):
     def predict(self, pairs: Any, *, histories: Any = None) -> pa.Table:
         """`user_id, item_id, score` for each row of `pairs` (a table, or Ratings), in its order.
 
-        The score is on the rating scale where the feedback is explicit. An item the model does not
+        The score is on the rating scale where the task is ratings. An item the model does not
         know scores NaN. Users the model was not fitted on need their `histories`.
         """
         user_ids, item_ids = _pair_ids(pairs)
@@ -185,7 +185,7 @@ class Recommender(ABC):
         """`user_id, item_id, score, rank`: the `n` best items for each user, best first.
 
         `users` are ids of users the model was fitted on, or histories (Ratings, or a table with
-        `user_id, item_id` and, for explicit feedback, `rating`). `items` are the ids to choose
+        `user_id, item_id` and, for ratings, `rating`). `items` are the ids to choose
         from, such as those of one category. A user with fewer candidates gets fewer rows.
         """
         lists = self.lists(users, n=n, exclude_seen=exclude_seen, items=items)
@@ -285,12 +285,12 @@ class Recommender(ABC):
             raise InputError("these ratings came with their items and their scale; leave them out")
 
     def _suitable(self, ratings: Ratings) -> Ratings:
-        if self.feedback == "implicit":
+        if self.task == "lists":
             return ratings.as_history()
         if ratings.scale is None:
             raise InputError(
                 f"{type(self).__name__} needs ratings and got a history without a rating column; "
-                "add the column, or use feedback='implicit' with a model that has it"
+                "add the column, or use task='lists' with a model that has it"
             )
         return ratings
 
@@ -310,9 +310,7 @@ class Recommender(ABC):
                 raise _unknown_user(ids[np.argmin(at)])
             return self.histories_.users_at(at)
         if not isinstance(users, Ratings):
-            users = Ratings.from_frame(
-                users, scale=self.scale_ if self.feedback == "explicit" else None
-            )
+            users = Ratings.from_frame(users, scale=self.scale_ if self.task == "ratings" else None)
         return self._suitable(users).with_items(self.item_ids_)
 
     def _blocks(self, histories: Ratings) -> Iterator[tuple[Ratings, int, int]]:
@@ -349,7 +347,7 @@ class Recommender(ABC):
         return rows, best[rows, rank], value[rows, rank], rank + 1
 
     def _on_scale(self, scores: AnyFloats) -> AnyFloats:
-        if self.feedback == "explicit" and self.scale_:
+        if self.task == "ratings" and self.scale_:
             return np.clip(scores, self.scale_.low, self.scale_.high)
         return scores
 

@@ -108,13 +108,13 @@ class FactorModel(Recommender):
         return np.asarray(scores if self.doubt_ is None else scores + np.outer(lie, self.doubt_))
 
     def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
-        if self.feedback == "explicit":
+        if self.task == "ratings":
             return self.at_home.predictions(histories, rows, items)
         _, users = self._people(histories)
         return np.asarray(self.offsets_[items] + inner_products(users, self.factors_, rows, items))
 
     def _people(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
-        if self.feedback == "explicit":
+        if self.task == "ratings":
             return self.at_home.people(histories)
         users = np.asarray(histories.csr() @ self.projections_, np.float64)
         return np.zeros(len(users)), users

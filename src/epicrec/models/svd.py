@@ -13,7 +13,7 @@ import numpy as np
 from epicrec.arrays import AnyFloats, Floats
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
-from epicrec.models.base import Feedback
+from epicrec.models.base import Task
 from epicrec.models.estimates import ItemEstimates, ItemSums, Spread, item_estimates, unclamped
 from epicrec.models.factors import AtHome, FactorModel, history_state, in_stars, rating_state
 from epicrec.models.features import item_features, taste_columns
@@ -53,21 +53,21 @@ class SVD(FactorModel):
     """
 
     factors: int | None = None
-    feedback: Feedback = "explicit"
+    task: Task = "ratings"
 
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
-        k = most_factors(self.factors, self.feedback)
-        if self.feedback == "implicit":
+        k = most_factors(self.factors, self.task)
+        if self.task == "lists":
             self._hold(fit_histories(ratings, k))
         else:
             self._hold(fit_ratings(ratings, k, item_features(catalogue, ratings.item_ids)))
 
 
-def most_factors(factors: int | None, feedback: Feedback) -> int:
+def most_factors(factors: int | None, task: Task) -> int:
     """At most how many eigenvectors to look at; fewer are kept where fewer rise above the noise."""
     if factors is not None and factors < 1:
         raise InputError(f"factors must be at least 1, got {factors}; leave it out for the default")
-    return factors or (200 if feedback == "implicit" else 50)
+    return factors or (200 if task == "lists" else 50)
 
 
 def fit_histories(ratings: Ratings, k: int) -> dict[str, Any]:

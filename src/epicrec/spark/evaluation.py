@@ -214,7 +214,7 @@ def _lists_of(model: Recommender, judged: DataFrame, n: int) -> dict[str, float]
 
 
 def _judge(batches: Batches, model: Recommender, n: int) -> Iterator[pa.RecordBatch]:
-    scale = model.scale_ if model.feedback == "explicit" else None
+    scale = model.scale_ if model.task == "ratings" else None
     items = model.item_ids_
     for batch in batches:
         if not batch.num_rows:

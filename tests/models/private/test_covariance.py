@@ -26,7 +26,7 @@ class TestCovarianceSVDByUser(RecommenderContract):
 
 class TestCovarianceSVDOfHistories(RecommenderContract):
     model_type = CovarianceSVD
-    settings = {"epsilon": 5.0, "unit": "user", "feedback": "implicit", "seed": 0}
+    settings = {"epsilon": 5.0, "unit": "user", "task": "lists", "seed": 0}
 
 
 class TestCovarianceKNN(RecommenderContract):
@@ -62,14 +62,14 @@ def test_kernel_against_an_obvious_twin(request, monkeypatch, data, places, rati
     np.testing.assert_allclose(matrix, whole, rtol=1e-6)
 
 
-@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+@pytest.mark.parametrize("task", ["ratings", "lists"])
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("unit", ["rating", "user"])
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 50.0])
 def test_every_combination_runs_and_says_its_guarantee(
-    viewers: Ratings, feedback, noise, unit, epsilon
+    viewers: Ratings, task, noise, unit, epsilon
 ) -> None:
-    model = CovarianceSVD(epsilon=epsilon, delta=1e-6, unit=unit, noise=noise, feedback=feedback)
+    model = CovarianceSVD(epsilon=epsilon, delta=1e-6, unit=unit, noise=noise, task=task)
     guarantee = model.fit(viewers).guarantee
     assert guarantee.epsilon == pytest.approx(epsilon, rel=1e-6)
     assert guarantee.epsilon <= epsilon * (1 + 1e-9)
@@ -147,7 +147,7 @@ def test_refuses_with_a_reason(viewers: Ratings, settings, reason: str) -> None:
 
 def test_neighbours_refuse_histories(viewers: Ratings) -> None:
     with pytest.raises(InputError, match="covariance-svd"):
-        CovarianceKNN(epsilon=1, feedback="implicit").fit(viewers)
+        CovarianceKNN(epsilon=1, task="lists").fit(viewers)
 
 
 def test_too_many_items_are_refused_before_anything_is_summed() -> None:

@@ -34,7 +34,7 @@ class TestDPALS(RecommenderContract):
 
 class TestDPALSImplicit(RecommenderContract):
     model_type = DPALS
-    settings = {"epsilon": 2.0, "seed": 1, "feedback": "implicit"}
+    settings = {"epsilon": 2.0, "seed": 1, "task": "lists"}
 
 
 class TestGuarantee(GuaranteeContract):
@@ -51,10 +51,10 @@ def test_what_is_promised(viewers: Ratings) -> None:
     assert sum(model.released_.values()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
-def test_nobody_changes_what_another_contributes(viewers: Ratings, feedback: Any) -> None:
+@pytest.mark.parametrize("task", ["ratings", "lists"])
+def test_nobody_changes_what_another_contributes(viewers: Ratings, task: Any) -> None:
     """Factors are floats: solved for together or alone, they must come to the same integers."""
-    model, seen = DPALS(epsilon=5.0, feedback=feedback, seed=1), []
+    model, seen = DPALS(epsilon=5.0, task=task, seed=1), []
 
     def watched(statistic: Any, ratings: Ratings) -> Any:
         seen.append((statistic, ratings))
@@ -145,6 +145,6 @@ def test_with_much_budget_it_learns() -> None:
     alone, _ = evaluate_rating(Avg(), train, test)
     assert learned["rmse"] < alone["rmse"]
     train, test = split_per_user(films.as_history(), 0.2, seed=0)
-    lists, _ = evaluate_topn(DPALS(epsilon=1e4, feedback="implicit", seed=0), train, test)
+    lists, _ = evaluate_topn(DPALS(epsilon=1e4, task="lists", seed=0), train, test)
     popular, _ = evaluate_topn(Popularity(), train, test)
     assert lists["ndcg"] > popular["ndcg"]

@@ -66,11 +66,8 @@ DEFAULTS = (
         for unit in ("rating", "user")
         for noise in ("gaussian", "laplace")
     ),
-    *(
-        Audited("covariance-svd", {"unit": unit, "feedback": "implicit"})
-        for unit in ("rating", "user")
-    ),
-    Audited("dpals", {"feedback": "implicit"}),
+    *(Audited("covariance-svd", {"unit": unit, "task": "lists"}) for unit in ("rating", "user")),
+    Audited("dpals", {"task": "lists"}),
 )
 """Proved, and must hold."""
 

@@ -44,7 +44,7 @@ class AlterEgoModel(Recommender):
     status: ClassVar[Status] = "proved"
     units = ("item",)
 
-    feedback = "implicit"
+    task = "lists"
     by_user: ClassVar[bool] = False
     """True where what is learned of a user is learned from that user's AlterEgo alone; an update
     then costs what the changed users cost. The shares π stay as they are until the next fit."""

@@ -14,7 +14,7 @@ from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
 from epicrec.machine import in_threads
-from epicrec.models.base import Feedback
+from epicrec.models.base import Task
 from epicrec.models.factors import AtHome, FactorModel, ReleasedFactors, solve
 from epicrec.models.features import fame_of, item_features
 from epicrec.models.private.budget import Budget, NoiseKind, check_budget
@@ -46,7 +46,7 @@ class CovarianceSVD(ReleasedFactors):
     (ε, δ) by exact Gaussian composition (`noise="gaussian"`). `epsilon=None` is the same without
     noise. `factors=0` measures no pairs of items, whose matrix may be too large.
 
-    For histories (`feedback="implicit"`) there are no pairs: counts and tastes are measured
+    For histories (`task="lists"`) there are no pairs: counts and tastes are measured
     (`lists`), and `fame` may name a public column that tells beforehand which items are popular.
     """
 
@@ -57,7 +57,7 @@ class CovarianceSVD(ReleasedFactors):
     delta: float = 1e-6
     unit: Unit = "rating"
     noise: NoiseKind = "gaussian"
-    feedback: Feedback = "explicit"
+    task: Task = "ratings"
     factors: int | None = None
     fame: str | None = None
     """The catalogue's column of public popularity, a prior for the counts of lists."""
@@ -70,12 +70,12 @@ class CovarianceSVD(ReleasedFactors):
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         self._check()
         without_pairs = self.factors == 0 and self.epsilon is not None
-        k = 0 if without_pairs else most_factors(self.factors, self.feedback)
+        k = 0 if without_pairs else most_factors(self.factors, self.task)
         features = item_features(catalogue, ratings.item_ids)
         fame = None if self.fame is None else fame_of(catalogue, self.fame, ratings.item_ids)
         if self.epsilon is None:
             promise = Guarantee.none(unit=self.unit)
-            if self.feedback == "implicit":
+            if self.task == "lists":
                 state = fit_histories(ratings, k)
             else:
                 state = fit_ratings(ratings, k, features)
@@ -84,7 +84,7 @@ class CovarianceSVD(ReleasedFactors):
                 self.epsilon, self.delta, self.unit, self.noise, self.seed, once=self.once
             )
             ratings = budget.bounded(ratings)
-            if self.feedback == "implicit":
+            if self.task == "lists":
                 state = release_histories(ratings, features, budget, self.engine, fame)
             else:
                 state = release_ratings(ratings, features, budget, k, self.engine)
@@ -133,7 +133,7 @@ class CovarianceKNN(ByNeighbours, CovarianceSVD):
     def _check(self) -> None:
         super()._check()
         self._check_k()
-        if self.feedback == "implicit":
+        if self.task == "lists":
             raise InputError(
                 "covariance-knn weighs neighbours by their ratings; for histories use "
                 "covariance-svd"

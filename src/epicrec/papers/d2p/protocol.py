@@ -109,8 +109,8 @@ def evaluate_d2p(
     """
     started = time.perf_counter()
     chosen = given(epsilon=epsilon, as_published=as_published) | dict(settings or {})
-    if "feedback" in taken(model_class(method)):
-        chosen = {"feedback": "implicit"} | chosen
+    if "task" in taken(model_class(method)):
+        chosen = {"task": "lists"} | chosen
     data, found = trial(dataset, seed=seed), []
     for number in range(seed, seed + seeds):
         report("drawing and judging", number - seed, seeds)
