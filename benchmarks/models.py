@@ -101,7 +101,7 @@ PEERS = {
         "from epicrec.data import Ratings\nfrom epicrec.models import model_class\n"
         "SVD = model_class('svd')",
         "table = Ratings.from_columns(users, items, values)\n"
-        "fit = lambda: SVD().fit(table)\nfound['fit'] = best(fit)\n"
+        "fit = lambda: SVD(task='ratings').fit(table)\nfound['fit'] = best(fit)\n"
         "model = fit()\nfound['predict'] = best(lambda: model.predict(table))",
     ),
     "surprise, SVD": (
@@ -184,7 +184,9 @@ def predictions(given: Namespace) -> None:
         some = train.users_at(np.arange(min(LISTED, train.n_users)))
         found: dict[str, Any] = {"data": data.name, "ratings": len(test)}
         for method in ("covariance-svd", "covariance-knn"):
-            model = make_model(method, epsilon=20.0, seed=0).fit(train, data.catalogue)
+            model = make_model(method, epsilon=20.0, task="ratings", seed=0).fit(
+                train, data.catalogue
+            )
             found[f"predict, {method}"] = _best(partial(model.predict, test, histories=train))
             found[f"lists, {method}"] = _best(partial(model.recommend, some, n=10))
         for what in ("predict", "lists"):
@@ -216,7 +218,7 @@ def without_pairs(given: Namespace) -> None:
             def quality(epsilon=epsilon, protocol=protocol, metric=metric, unit=unit) -> float:
                 found = evaluate(
                     "covariance-svd", data, protocol=protocol, epsilon=epsilon, delta=1e-6,
-                    unit=unit, task="lists" if protocol == "topn" else "ratings", seed=0,
+                    unit=unit, seed=0,
                 )  # fmt: skip
                 return round(found.metrics[metric], 4)
 

@@ -48,7 +48,7 @@ def test_on_device_scores_are_the_models_own(films: Catalogue, viewers: Ratings)
 
 
 def test_explicit_models_get_ratings_on_their_scale(films: Catalogue, viewers: Ratings) -> None:
-    model = model_class("svd")(factors=10).fit(viewers)
+    model = model_class("svd")(task="ratings", factors=10).fit(viewers)
     items = [str(i) for i in films.item_ids[:20]]
     loved = model_scores(model, films, items, dict.fromkeys(items, 5.0))
     hated = model_scores(model, films, items, dict.fromkeys(items, 0.5))
@@ -227,7 +227,7 @@ def test_taste_counts_as_much_as_popularity() -> None:
 
 
 def test_what_was_not_rated_was_good(films: Catalogue, viewers: Ratings) -> None:
-    model = model_class("svd")(factors=10).fit(viewers)
+    model = model_class("svd")(task="ratings", factors=10).fit(viewers)
     items = [str(i) for i in films.item_ids[:20]]
     unrated = model_scores(model, films, items, {})
     assert np.array_equal(unrated, model_scores(model, films, items, dict.fromkeys(items, 4.0)))

@@ -59,7 +59,9 @@ def effects_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def effects_games(unit: str, noise: str, monkeypatch: pytest.MonkeyPatch) -> list[Game]:
     effects_alone(monkeypatch)
-    return covariance_games(make_model("covariance-svd", epsilon=1.0, unit=unit, noise=noise))
+    return covariance_games(
+        make_model("covariance-svd", epsilon=1.0, task="ratings", unit=unit, noise=noise)
+    )
 
 
 def lists_games(unit: str, monkeypatch: pytest.MonkeyPatch) -> list[Game]:
@@ -87,7 +89,7 @@ def test_what_is_proved_holds_and_most_of_it_is_found(row: Audited, monkeypatch:
 
 
 def test_the_covariance_is_measured_and_audited_where_people_are_many() -> None:
-    model = make_model("covariance-svd", epsilon=1.0)
+    model = make_model("covariance-svd", epsilon=1.0, task="ratings")
     *_, crowded = covariance_games(model)
     assert int(crowded.neighbours.split("; ")[1].split()[0]) > 1
     assert judge("crowded", [crowded], rounds=400, confidence=SURE).holds

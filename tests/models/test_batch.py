@@ -18,7 +18,7 @@ from epicrec.models.batch import write_lists, write_scores
 
 @pytest.fixture(scope="module")
 def model(viewers: Ratings):
-    return make_model("svd").fit(viewers)
+    return make_model("svd", task="ratings").fit(viewers)
 
 
 @pytest.fixture

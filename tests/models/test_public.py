@@ -14,7 +14,7 @@ LISTED = [f"film-{i}" for i in range(8)]
 FILMS = Catalogue.from_columns(LISTED, LISTED, ["War"] * 8)
 PRIVATE: dict[str, dict[str, Any]] = {
     "private-bias": {"epsilon": 1.0},
-    "covariance-svd": {"epsilon": 1.0},
+    "covariance-svd": {"epsilon": 1.0, "task": "ratings"},
     "covariance-knn": {"as_published": True, "theta": 1.0},
     "dpi-avg": {"epsilon": 1.0},
     "dpm-avg": {"epsilon": 1.0},

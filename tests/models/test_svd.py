@@ -13,7 +13,7 @@ from epicrec.testing.recommenders import RecommenderContract
 
 class TestSVD(RecommenderContract):
     model_type = SVD
-    settings = {"factors": 8}
+    settings = {"factors": 8, "task": "ratings"}
 
 
 class TestSVDOfHistories(RecommenderContract):
@@ -34,7 +34,7 @@ def test_users_are_solved_as_ridge_regression_says(viewers: Ratings) -> None:
 
 
 def test_finds_the_checkerboard(checkerboard: Ratings) -> None:
-    model = SVD().fit(checkerboard)
+    model = SVD(task="ratings").fit(checkerboard)
     size = checkerboard.n_items
     scores = np.asarray(model._scores(checkerboard))
     assert np.all(scores[np.arange(size), np.arange(size)] > 3.5)
@@ -49,7 +49,7 @@ def test_five_users_and_four_items_are_enough() -> None:
 
 def test_factors_must_be_positive(viewers: Ratings) -> None:
     with pytest.raises(InputError, match="factors"):
-        SVD(factors=0).fit(viewers)
+        SVD(factors=0, task="ratings").fit(viewers)
 
 
 def test_leading_eigenpairs_are_those_of_lapack() -> None:
@@ -105,7 +105,7 @@ def test_cleaning_recovers_a_spike_from_noise() -> None:
 def test_bars_on_movielens(real_data) -> None:
     for name, fraction, seed, bar in (("ml-100k", 0.2, 42, 0.93), ("ml-1m", 0.1, 0, 0.855)):
         train, test = split_random(load_dataset(real_data / name).ratings, fraction, seed=seed)
-        scores = SVD().fit(train).predict(test, histories=train)["score"].to_numpy()
+        scores = SVD(task="ratings").fit(train).predict(test, histories=train)["score"].to_numpy()
         assert np.sqrt(np.mean((scores - test.values) ** 2)) <= bar
 
 

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 def evaluate(
     method: Annotated[str, typer.Argument(help="A method; 'epicrec methods' lists them.")],
     data: Data = "films",
-    protocol: Annotated[str, typer.Option(help="How it is measured: rating, topn, ….")] = "rating",
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="How it is measured; without it by its task: topn for lists, rating."),
+    ] = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     unit: Unit = None,
@@ -64,10 +67,14 @@ def evaluate(
 ) -> None:
     """Fit a method on one part of a data set and measure it on the other."""
     from epicrec.evaluate import evaluate as run
+    from epicrec.evaluate.protocols import usual_protocol
+    from epicrec.parameters import given
 
     check_engine(engine, master)
     with progress():
-        rated = master is None or protocol != "topn"
+        chosen = given(epsilon=epsilon, task=task, as_published=as_published or None)
+        own = read_settings(settings)
+        rated = master is None or (protocol or usual_protocol(method, chosen | own)) != "topn"
         dataset = load_data(data, scale, items, rated=rated, master=master)
         result = (run if master is None else _in_cluster())(
             method,
@@ -83,13 +90,14 @@ def evaluate(
             unit=unit,
             task=task,
             as_published=as_published or None,
-            settings=read_settings(settings),
+            settings=own,
         )
     say_guesses(dataset.ratings)
 
     def plain() -> None:
         ran = method if result.method == method else f"{result.method} (for {method})"
-        print_table(f"{ran} on {result.data}, protocol {protocol}", [dict(result.metrics)])
+        ran += f", {result.settings['task']}" if "task" in result.settings else ""
+        print_table(f"{ran} on {result.data}, protocol {result.protocol}", [dict(result.metrics)])
         out.print(f"Guarantee: {result.guarantee}")
         print_record(result.record)
         spent = ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items())
@@ -192,12 +200,13 @@ def fit(
         "model": str(model),
         "method": fitted.method,
         "asked": method,
+        "task": fitted.task,
         "guarantee": fitted.guarantee.to_dict(),
         "record": fitted.record,
     }
 
     def plain() -> None:
-        out.print(f"wrote {model}. Guarantee: {fitted.guarantee}")
+        out.print(f"wrote {model}, for {fitted.task}. Guarantee: {fitted.guarantee}")
         print_record(fitted.record)
 
     show(result, as_json, plain)

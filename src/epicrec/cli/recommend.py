@@ -121,6 +121,8 @@ def predict(
     to = _checked_output(output, "scores.parquet")
     source = Source(pairs)
     fitted = load(model)
+    if fitted.task == "lists":
+        err.print("the model is for lists: its scores order items and are no ratings")
     with progress():
         rows, unknown = write_scores(to, fitted, source, _histories(fitted, data))
     if unknown:

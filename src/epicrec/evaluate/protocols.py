@@ -23,6 +23,7 @@ from epicrec.errors import InputError
 from epicrec.evaluate.metrics import list_metrics, rating_metrics
 from epicrec.machine import peak_memory
 from epicrec.models import Recommender, make_model, model_class
+from epicrec.models.by_name import task_of
 from epicrec.parameters import given, taken
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
@@ -83,8 +84,8 @@ def check_predicts(model: Recommender, protocol: str) -> None:
     if model.task != "ratings":
         raise InputError(
             f"{model.method} orders items by what was seen and predicts no ratings, so the "
-            f"protocol {protocol!r} has nothing to measure; use --protocol topn, or a method that "
-            "predicts ratings, such as svd or private-bias"
+            f"protocol {protocol!r} has nothing to measure; use the protocol 'topn', or a model "
+            "for ratings, such as svd with the task 'ratings'"
         )
 
 
@@ -138,7 +139,7 @@ def evaluate_model(
     method: str | Recommender,
     dataset: Dataset,
     *,
-    protocol: str = "rating",
+    protocol: str | None = None,
     test_fraction: float = 0.2,
     seed: int = 0,
     n: int = 10,
@@ -160,6 +161,7 @@ def evaluate_model(
     """
     chosen = given(epsilon=epsilon, delta=delta, unit=unit, task=task)
     chosen |= given(as_published=as_published) | dict(settings or {})
+    protocol = protocol or usual_protocol(method, chosen)
     if isinstance(method, Recommender):
         if chosen:
             raise InputError(
@@ -184,12 +186,18 @@ def evaluate_model(
     )  # fmt: skip
 
 
+def usual_protocol(method: str | Recommender, settings: Mapping[str, Any]) -> str:
+    """What measures the model that `fit` makes: `topn` its lists, `rating` its ratings."""
+    task = method.task if isinstance(method, Recommender) else task_of(method, settings)
+    return "rating" if task == "ratings" else "topn"
+
+
 def model_for(
     method: str, protocol: str, catalogue: Catalogue | None, seed: int, chosen: Mapping[str, Any]
 ) -> Recommender:
-    """A method for a protocol: for lists it learns from histories, where it can."""
-    if protocol == "topn" and "task" in taken(model_class(method)):
-        chosen = {"task": "lists"} | dict(chosen)
+    """A method with its settings; the protocol `rating` asks for ratings where the task is open."""
+    if protocol == "rating" and "task" in taken(model_class(method)):
+        chosen = {"task": "ratings"} | dict(chosen)
     return make_model(method, **{"catalogue": catalogue, "seed": seed} | dict(chosen))
 
 

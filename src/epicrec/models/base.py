@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import reprlib
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Catalogue, Ratings, Scale, find
 from epicrec.data.public import over_public, refusal
 from epicrec.engine import Engine, Once, RemoteRatings, drawn, where_they_are
-from epicrec.errors import InputError, NotFittedError
+from epicrec.errors import EpicrecWarning, InputError, NotFittedError
 from epicrec.models import saving
 from epicrec.parameters import check, taken
 from epicrec.privacy import Guarantee
@@ -198,6 +199,8 @@ class Recommender(ABC):
         if n <= 0:
             raise InputError(f"n must be at least 1, got {n}; ask for one item or more")
         self._check_fitted()
+        if self.task == "ratings":
+            self._warn_of_ratings()
         given = isinstance(users, Ratings)
         histories = users if given else self._histories_of(users)
         if histories.n_users == 0:
@@ -266,6 +269,18 @@ class Recommender(ABC):
         if not hasattr(self, "item_ids_"):
             raise NotFittedError(
                 f"this {type(self).__name__} is not fitted; call fit(ratings) first"
+            )
+
+    def _warn_of_ratings(self) -> None:
+        """Once: people choose by more than how they would rate."""
+        if "_warned" not in vars(self):
+            self._warned = True
+            other = "make the model with task='lists'" if "task" in taken(type(self)) else "use svd"
+            warnings.warn(
+                f"{self.method} predicts ratings, and its lists are what would be rated best, not "
+                f"what would be chosen; for lists {other}",
+                EpicrecWarning,
+                stacklevel=4,
             )
 
     def _check_public(self, ratings: Ratings) -> None:

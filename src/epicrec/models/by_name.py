@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,24 @@ PRIVATE: dict[str, str] = {
     "pcc": "private-bias",
     "cos": "private-bias",
 }
-"""The private counterparts that an `epsilon` chooses."""
+"""The private counterparts that an `epsilon` chooses; for lists, `item-knn` has that of `svd`."""
+
+
+def private_name(method: str, task: str | None = None) -> str:
+    """The method that an `epsilon` chooses in place of this one, which may be itself."""
+    if method == "item-knn" and task != "ratings":
+        return PRIVATE["svd"]
+    return PRIVATE.get(method, method)
+
+
+def task_of(method: str, settings: Mapping[str, Any]) -> str:
+    """The task of the model that `make_model` makes."""
+    if settings.get("task") is None:
+        if settings.get("epsilon") is not None:
+            method = private_name(method)
+        as_published = bool(settings.get("as_published"))
+        return model_class(method, as_published=as_published).task
+    return str(settings["task"])
 
 
 def model_class(method: str, *, as_published: bool = False) -> type[Recommender]:
@@ -43,7 +61,8 @@ def make_model(
     does not have is an error.
     """
     if epsilon is not None:
-        method, settings = PRIVATE.get(method, method), {"epsilon": epsilon, **settings}
+        task = "ratings" if as_published else settings.get("task")
+        method, settings = private_name(method, task), {"epsilon": epsilon, **settings}
     cls = model_class(method, as_published=bool(as_published))
     has = taken(cls)
     if not as_published:

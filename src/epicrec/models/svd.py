@@ -53,7 +53,7 @@ class SVD(FactorModel):
     """
 
     factors: int | None = None
-    task: Task = "ratings"
+    task: Task = "lists"
 
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         k = most_factors(self.factors, self.task)

@@ -94,7 +94,7 @@ class PrivateRecommender(Estimator, _Columns, DefaultParamsWritable, DefaultPara
 
     def __init__(self, **params: Any) -> None:
         super().__init__()
-        self._setDefault(method="covariance-svd", unit="rating", task="ratings")
+        self._setDefault(method="covariance-svd", unit="rating", task="lists")
         self.setParams(**params)
 
     def setParams(self, **params: Any) -> Self:

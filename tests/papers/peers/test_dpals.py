@@ -40,11 +40,13 @@ class TestDPALSImplicit(RecommenderContract):
 class TestGuarantee(GuaranteeContract):
     @pytest.fixture
     def guaranteed(self, viewers: Ratings) -> DPALS:
-        return DPALS(epsilon=0.7).fit(viewers, items=viewers.item_ids, scale=viewers.scale)
+        return DPALS(epsilon=0.7, task="ratings").fit(
+            viewers, items=viewers.item_ids, scale=viewers.scale
+        )
 
 
 def test_what_is_promised(viewers: Ratings) -> None:
-    model = DPALS(epsilon=0.7, delta=1e-5, seed=0).fit(viewers)
+    model = DPALS(epsilon=0.7, task="ratings", delta=1e-5, seed=0).fit(viewers)
     promise = model.guarantee
     assert promise.epsilon == pytest.approx(0.7)
     assert (promise.delta, promise.unit, promise.status) == (1e-5, "user", "proved")
@@ -134,14 +136,14 @@ def test_items_are_solved_for_where_noise_leaves_anything() -> None:
 
 def test_settings_are_checked(viewers: Ratings) -> None:
     with pytest.raises(InputError, match="at least 1"):
-        DPALS(rounds=0, seed=0).fit(viewers)
+        DPALS(task="ratings", rounds=0, seed=0).fit(viewers)
 
 
 def test_with_much_budget_it_learns() -> None:
     """Better than a user alone, and lists better than those that are the same for everyone."""
     films = load_dataset("films").ratings
     train, test = split_random(films, 0.2, seed=0)
-    learned, _ = evaluate_rating(DPALS(epsilon=1e4, seed=0), train, test)
+    learned, _ = evaluate_rating(DPALS(epsilon=1e4, task="ratings", seed=0), train, test)
     alone, _ = evaluate_rating(Avg(), train, test)
     assert learned["rmse"] < alone["rmse"]
     train, test = split_per_user(films.as_history(), 0.2, seed=0)

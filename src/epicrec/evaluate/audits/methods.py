@@ -61,12 +61,12 @@ DEFAULTS = (
     Audited("private-bias"),
     *(Audited("popularity", {"unit": unit}) for unit in ("rating", "user")),
     *(
-        Audited(name, {"unit": unit, "noise": noise})
+        Audited(name, {"task": "ratings", "unit": unit, "noise": noise})
         for name in COVARIANCE
         for unit in ("rating", "user")
         for noise in ("gaussian", "laplace")
     ),
-    *(Audited("covariance-svd", {"unit": unit, "task": "lists"}) for unit in ("rating", "user")),
+    *(Audited("covariance-svd", {"task": "lists", "unit": unit}) for unit in ("rating", "user")),
     Audited("dpals", {"task": "lists"}),
 )
 """Proved, and must hold."""

@@ -31,7 +31,7 @@ class ItemKNN(Recommender):
     whose `kept` nearest hold i.
     """
 
-    task: Task = "ratings"
+    task: Task = "lists"
     k: int = 30
     kept: int | None = None
     shrinkage: float = 50.0

@@ -109,7 +109,7 @@ class UserKNN(_UserBased):
     who have seen i.
     """
 
-    task: Task = "ratings"
+    task: Task = "lists"
     k: int = 80
     shrinkage: float = 10.0
     ridge: float = 0.2

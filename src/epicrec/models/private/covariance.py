@@ -57,7 +57,7 @@ class CovarianceSVD(ReleasedFactors):
     delta: float = 1e-6
     unit: Unit = "rating"
     noise: NoiseKind = "gaussian"
-    task: Task = "ratings"
+    task: Task = "lists"
     factors: int | None = None
     fame: str | None = None
     """The catalogue's column of public popularity, a prior for the counts of lists."""
@@ -128,6 +128,7 @@ class CovarianceKNN(ByNeighbours, CovarianceSVD):
     (C_NN + s² I)⁻¹ C_Ni, where C is the cleaned covariance F Fᵀ of `CovarianceSVD`. `k` is 40.
     """
 
+    task: Task = "ratings"
     k: int | None = None
 
     def _check(self) -> None:

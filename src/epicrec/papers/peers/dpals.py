@@ -146,7 +146,7 @@ class DPALS(ReleasedFactors):
 
     epsilon: float = 1.0
     delta: float = 1e-6
-    task: Task = "ratings"
+    task: Task = "lists"
     factors: int = 8
     rounds: int = 3
     seed: int | None = None
