@@ -176,7 +176,7 @@ def test_parameters_travel(tmp_path: Path, viewers: Ratings) -> None:
     model = make_model("item-knn", k=7, task="lists").fit(viewers)
     model.save(tmp_path / "m.npz")
     again = load(tmp_path / "m.npz")
-    assert again.parameters() == model.parameters()
+    assert again.get_params() == model.get_params()
     np.testing.assert_array_equal(again.item_ids_, model.item_ids_)
 
 

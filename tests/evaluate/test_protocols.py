@@ -149,7 +149,7 @@ def test_results_name_what_ran_and_what_was_asked(films_data) -> None:
 
 
 def test_settings_reach_the_model() -> None:
-    assert make_model("bias", damping=9).parameters() == {"damping": 9}
+    assert make_model("bias", damping=9).get_params() == {"damping": 9}
 
 
 @pytest.mark.realdata

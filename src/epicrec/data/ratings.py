@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,12 +25,13 @@ from epicrec.data.columns import (
     optional,
     rating_values,
     repeats,
+    said_off,
     table_from_columns,
-    table_from_frame,
 )
+from epicrec.data.frames import table_from_frame
 from epicrec.data.ids import encode, find
-from epicrec.data.scale import Scale
-from epicrec.errors import InputError
+from epicrec.data.scale import Scale, as_scale
+from epicrec.errors import EpicrecWarning, InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,27 +77,28 @@ class Ratings:
         rating: Any = None,
         timestamp: Any = None,
         *,
-        scale: Scale | None = None,
+        scale: Scale | str | None = None,
     ) -> Self:
         """From plain sequences or arrays of equal length."""
         columns = {"user_id": user_id, "item_id": item_id, "rating": rating, "timestamp": timestamp}
         return cls.from_table(table_from_columns(columns), scale=scale)
 
     @classmethod
-    def from_frame(cls, frame: Any, *, scale: Scale | None = None) -> Self:
+    def from_frame(cls, frame: Any, *, scale: Scale | str | None = None) -> Self:
         """From any dataframe (pandas, polars, pyarrow, …) with the columns `user_id, item_id`
         and, where known, `rating, timestamp, probe`."""
         return cls.from_table(table_from_frame(frame), scale=scale)
 
     @classmethod
     def from_table(
-        cls, table: pa.Table, *, scale: Scale | None = None, leave_out: bool = False
+        cls, table: pa.Table, *, scale: Scale | str | None = None, leave_out: bool = False
     ) -> Self:
         """From a pyarrow table, checked: see the errors for what is refused.
 
         With `leave_out`, ratings off the scale that is given are left out and not refused.
         """
         check_names(table.column_names)
+        scale = as_scale(scale)
         if scale is not None:
             check_rated(table.column_names)
         if table.num_rows == 0:
@@ -270,8 +273,10 @@ class Ratings:
                     f"these ratings came with the scale {self.scale}, not {scale}; leave it out"
                 )
             return self
-        all_on = first_off(self.values, scale) is None
-        known = self if all_on else self._kept(scale.holds(self.values))
+        known = self
+        if first_off(self.values, scale) is not None:
+            known = self._kept(scale.holds(self.values))
+            warnings.warn(said_off(len(self) - len(known), len(self), scale), EpicrecWarning, 3)
         return replace(known, scale=scale, scale_given=True)
 
     def as_history(self) -> Self:

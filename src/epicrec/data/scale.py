@@ -80,6 +80,15 @@ class Scale:
         return on_grid & (values >= self.low - 1e-6) & (values <= self.high + 1e-6)
 
 
+def as_scale(scale: Scale | str | None) -> Scale | None:
+    """A scale as it may be given: itself, or as text."""
+    if isinstance(scale, str):
+        return Scale.parse(scale)
+    if scale is None or isinstance(scale, Scale):
+        return scale
+    raise InputError(f'{scale!r} is no scale; write it as low:high:step, such as scale="1:5:1"')
+
+
 STARS = Scale(1, 5, 1)
 HALF_STARS = Scale(0.5, 5, 0.5)
 KNOWN_SCALES = (STARS, HALF_STARS, Scale(1, 10, 1), Scale(-10, 10, 0.01))

@@ -217,7 +217,7 @@ def split(
 
 def settings_of(model: Recommender, seed: int, test_fraction: float) -> dict[str, Any]:
     """The settings of an evaluation as plain values."""
-    own = {name: value for name, value in model.parameters().items() if name != "catalogue"}
+    own = {name: value for name, value in model.get_params().items() if name != "catalogue"}
     published = given(as_published=model.as_published or None)
     return {"seed": seed, "test_fraction": test_fraction, **published, **own}
 

@@ -7,6 +7,7 @@ import reprlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -17,12 +18,13 @@ import pyarrow as pa
 from epicrec import registry
 from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Catalogue, Ratings, Scale, find
+from epicrec.data.frames import Kind, as_kind, ids_given, kind_of, table_from_frame
 from epicrec.data.public import over_public, refusal
 from epicrec.engine import Engine, Once, RemoteRatings, drawn, where_they_are
 from epicrec.errors import EpicrecWarning, InputError, NotFittedError
 from epicrec.models import saving
 from epicrec.parameters import check, taken
-from epicrec.privacy import Guarantee
+from epicrec.privacy import Guarantee, Ledger
 from epicrec.privacy.guarantee import Status, Unit
 from epicrec.progress import report
 
@@ -115,22 +117,30 @@ class Recommender(ABC):
     def fit(
         self,
         ratings: Any,
-        catalogue: Catalogue | None = None,
+        catalogue: Any = None,
         *,
         items: Any = None,
         scale: Scale | str | None = None,
+        ledger: Ledger | None = None,
     ) -> Self:
-        """Learn from ratings, or from histories where the task is lists.
+        """Learn from `ratings`, or from histories where the task is lists.
 
-        They are `Ratings`, or any dataframe with `user_id, item_id` and, for ratings,
-        `rating`; a model that learns from sums also takes `RemoteRatings`, which stand in a
-        cluster. Public is what is given: `items`, the ids there are, or else those that the ratings
-        came with or that are in the `catalogue`, which is what is known of them; and the `scale`,
-        such as "1:5:1". Ratings of other items or off the scale are left out. What is not given is
-        read off the ratings, which a private model refuses, unless a seed says that this is an
-        experiment.
+        They are `Ratings`, or any dataframe with `user_id, item_id` and, for ratings, `rating`; a
+        model that learns from sums also takes `RemoteRatings`, which stand in a cluster. Public is
+        what is given: the `catalogue`, what is known of the items (a `Catalogue`, or a dataframe
+        with `item_id` and, where known, `title, genres, year` and others), or `items`, their ids
+        alone; and the `scale`, such as "1:5:1". Ratings of other items or off the scale are left
+        out, and a warning counts them. What is not given is read off the ratings, which a private
+        model refuses, unless a seed says that this is an experiment. A `ledger` records what the
+        fit costs, and refuses one that would exceed its limit; the model has then learned nothing.
         """
-        check(type(self).__name__, type(self), self.parameters())
+        check(type(self).__name__, type(self), self.get_params())
+        if ledger is not None:
+            self._check_spends()
+        self._warn_of_two_fits(ledger)
+        self._kind = kind_of(ratings)
+        if catalogue is not None and not isinstance(catalogue, Catalogue):
+            catalogue = Catalogue.from_frame(catalogue)
         if items is None and catalogue is not None and not getattr(ratings, "items_given", False):
             items = catalogue.item_ids
         remote = isinstance(ratings, RemoteRatings)
@@ -146,6 +156,8 @@ class Recommender(ABC):
         self.histories_ = None if remote else ratings
         self.released_, self.note_ = None, ""
         self._fit_with(ratings, catalogue)
+        if ledger is not None:
+            self._spend(ledger)
         return self
 
     def unsaid(self, *, items: bool, scale: bool) -> tuple[str, ...]:
@@ -168,6 +180,7 @@ class Recommender(ABC):
         know scores NaN. Users the model was not fitted on need their `histories`.
         """
         user_ids, item_ids = _pair_ids(pairs)
+        self._check_fitted()
         known, users = np.unique(user_ids, return_inverse=True)
         rows = self._histories_of(known if histories is None else histories)
         at = rows.positions(known)
@@ -178,7 +191,8 @@ class Recommender(ABC):
         order = order[items[order] >= 0]
         scores = np.full(len(user_ids), np.nan)
         scores[order] = self._predict(rows, users[order], items[order])
-        return pa.table({"user_id": user_ids, "item_id": item_ids, "score": self._on_scale(scores)})
+        table = {"user_id": user_ids, "item_id": item_ids, "score": self._on_scale(scores)}
+        return as_kind(pa.table(table), kind_of(pairs))
 
     def recommend(
         self, users: Any, *, n: int = 10, exclude_seen: bool = True, items: Any = None
@@ -190,14 +204,14 @@ class Recommender(ABC):
         from, such as those of one category. A user with fewer candidates gets fewer rows.
         """
         lists = self.lists(users, n=n, exclude_seen=exclude_seen, items=items)
-        return pa.concat_tables(lists).combine_chunks()
+        return as_kind(pa.concat_tables(lists).combine_chunks(), self._kind_for(users))
 
     def lists(
         self, users: Any, *, n: int = 10, exclude_seen: bool = True, items: Any = None
     ) -> Iterator[pa.Table]:
         """What `recommend` answers, some users at a time: memory does not grow with them."""
-        if n <= 0:
-            raise InputError(f"n must be at least 1, got {n}; ask for one item or more")
+        if not isinstance(n, Integral) or n <= 0:
+            raise InputError(f"n must be a whole number of at least 1, got {n!r}")
         self._check_fitted()
         if self.task == "ratings":
             self._warn_of_ratings()
@@ -208,7 +222,10 @@ class Recommender(ABC):
         excluded = np.zeros(len(self.item_ids_), np.bool_)
         if items is not None:
             excluded[:] = True
-            positions = find(self.item_ids_, items)
+            wanted = ids_given(items)
+            if wanted is None:
+                raise InputError("items are the ids to choose from: a list, an array or a series")
+            positions = find(self.item_ids_, wanted)
             excluded[positions[positions >= 0]] = False
         for part, _, _ in self._blocks(histories):
             block = self._histories_of(part) if given else part
@@ -234,16 +251,29 @@ class Recommender(ABC):
         cls = type(self)
         return registry.name_of(registry.MODELS, cls) or registry.place_of(cls)
 
-    def parameters(self) -> dict[str, Any]:
-        """The constructor's arguments as they were given."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """The constructor's arguments as they were given; `deep` is for scikit-learn's callers and
+        changes nothing."""
         return {name: getattr(self, name) for name in taken(type(self))}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change constructor's arguments by their names, `params`; what was learned stays as it is
+        until the next `fit`."""
+        check(type(self).__name__, type(self), params)
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def clone(self) -> Self:
+        """A new model with the same settings that has learned nothing."""
+        return type(self)(**self.get_params())
 
     def __repr__(self) -> str:
         """The settings that are not the defaults, and how many items it knows."""
         defaults = inspect.signature(type(self)).parameters
         settings = ", ".join(
             f"{name}={reprlib.repr(value)}"
-            for name, value in self.parameters().items()
+            for name, value in self.get_params().items()
             if repr(value) != repr(defaults[name].default)
         )
         fitted = f", fitted on {len(self.item_ids_):,} items" if hasattr(self, "item_ids_") else ""
@@ -257,6 +287,34 @@ class Recommender(ABC):
         """
         self._check_fitted()
         saving.write_model(self, path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and joblib: a private model has in a pickle what it has in a file."""
+        if not hasattr(self, "item_ids_") or self.guarantee.status == "none":
+            return vars(self)
+        plain, arrays = saving.learned_state(self)
+        lost = self.histories_ is not None
+        return {"settings": self.get_params(), "state": plain, "arrays": arrays, "lost": lost}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "settings" not in state:
+            vars(self).update(state)
+            return
+        vars(self).update(state["settings"])
+        self._restore(state, dict(state["arrays"]))
+        if state["lost"]:
+            warnings.warn(
+                f"this {self.method} is private: the histories it was fitted on are not in its "
+                "pickle; ask it with histories, not with user ids",
+                EpicrecWarning,
+                stacklevel=2,
+            )
+
+    def __copy__(self) -> Self:
+        """In this process nothing is left out."""
+        new = object.__new__(type(self))
+        vars(new).update(vars(self))
+        return new
 
     def _restore(self, meta: dict[str, Any], arrays: saving.Arrays) -> Self:
         """Take over what a file holds; a model with more state than its names in `_` adds it."""
@@ -283,11 +341,58 @@ class Recommender(ABC):
                 stacklevel=4,
             )
 
+    def _check_spends(self) -> None:
+        if not self.promises or getattr(self, "seed", None) is not None:
+            raise InputError(
+                f"{self!r} promises nothing that a ledger could count; leave out the ledger, or "
+                "give an epsilon and no seed"
+            )
+
+    def _warn_of_two_fits(self, ledger: Ledger | None) -> None:
+        again = self.promises and hasattr(self, "item_ids_") and getattr(self, "seed", None) is None
+        if ledger is None and again:
+            warnings.warn(
+                f"this {type(self).__name__} was fitted before: each fit is a release of its own, "
+                "and about the same people their budgets add up; fit(..., ledger=ledger) counts",
+                EpicrecWarning,
+                stacklevel=3,
+            )
+
+    def _spend(self, ledger: Ledger) -> None:
+        """Record the fit before anybody has it; what the ledger refuses is forgotten."""
+        try:
+            ledger.spend(self.guarantee, about=f"a fit of {self.method}")
+        except Exception:
+            for name in [name for name in vars(self) if name not in self.get_params()]:
+                delattr(self, name)
+            raise
+        releases = len(ledger.entries())
+        if releases > 1:
+            total = "; ".join(
+                f"ε = {each.epsilon:.4g}, δ = {each.delta:.3g} for one {unit}"
+                for unit, each in ledger.total().items()
+            )
+            warnings.warn(
+                f"the ledger has {releases} releases, whose budgets add up: {total}",
+                EpicrecWarning,
+                stacklevel=3,
+            )
+
+    def _kind_for(self, users: Any) -> Kind | None:
+        """As what lists come back: what was asked with, or for plain ids what `fit` was given."""
+        if isinstance(users, Ratings | pa.Table):
+            return None
+        fitted = getattr(self, "_kind", None)
+        return kind_of(users) or (None if fitted is None else Kind(fitted.backend))
+
     def _check_public(self, ratings: Ratings) -> None:
         missing = self.unsaid(items=ratings.items_given, scale=ratings.scale_given)
         if missing:
-            how = {"items": "items=every_item_id", "scale": 'scale="0.5:5:0.5"'}
-            raise refusal(missing, f"fit(ratings, {', '.join(how[name] for name in missing)})")
+            how = {"items": "catalogue", "scale": 'scale="0.5:5:0.5"'}
+            remedy = f"fit(ratings, {', '.join(how[name] for name in missing)})"
+            if "items" in missing:
+                remedy += "; or items=ids, but a catalogue's genres and years make it more accurate"
+            raise refusal(missing, remedy)
 
     def _check_by_sums(self, items: Any, scale: Any) -> None:
         if not self.by_sums:
@@ -312,14 +417,15 @@ class Recommender(ABC):
     def _histories_of(self, users: Any) -> Ratings:
         """Histories over this model's items, from ids of known users or from the caller's own."""
         self._check_fitted()
-        if isinstance(users, str | bytes) or np.isscalar(users):
-            users = [users]
-        if isinstance(users, list | tuple | np.ndarray | pa.Array | pa.ChunkedArray):
-            ids = np.asarray(users)
+        ids = None if isinstance(users, Ratings) else ids_given(users)
+        if ids is not None:
             if ids.size == 0:
                 raise _nobody()
             if self.histories_ is None:
-                raise _unknown_user(ids[0])
+                raise InputError(
+                    f"this {self.method} has nobody's history, so user {ids[0]!s} is unknown to "
+                    "it; pass their history (a table with user_id, item_id) instead of the id"
+                )
             at = self.histories_.positions(ids)
             if (at < 0).any():
                 raise _unknown_user(ids[np.argmin(at)])
@@ -370,16 +476,7 @@ class Recommender(ABC):
 def _pair_ids(pairs: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     if isinstance(pairs, Ratings):
         return pairs.user_ids[pairs.users], pairs.item_ids[pairs.items]
-    if not isinstance(pairs, pa.Table):
-        import narwhals as nw
-
-        try:
-            pairs = nw.from_native(pairs, eager_only=True).to_arrow()
-        except TypeError as error:
-            raise InputError(
-                f"cannot read pairs from a {type(pairs).__name__}; give a table with the columns "
-                "user_id and item_id"
-            ) from error
+    pairs = table_from_frame(pairs, "pairs")
     for name in ("user_id", "item_id"):
         if name not in pairs.column_names:
             raise InputError(f"the pairs have no column {name!r}; give user_id and item_id")

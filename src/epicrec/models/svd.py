@@ -145,6 +145,11 @@ class _Learned:
 
 def fit_ratings(ratings: Ratings, k: int, features: Any) -> dict[str, Any]:
     """The state of a factor model of ratings, by exact sums."""
+    if (ratings.values == ratings.values[0]).all():
+        raise InputError(
+            f"all ratings are {ratings.values[0]:g}, so there is nothing to predict from them; for "
+            "what was seen and not rated make the model with task='lists'"
+        )
     tastes = taste_columns(features)
     weights = _chosen(ratings, k, features, tastes)
     learned = _Learned(ratings, features, tastes)

@@ -163,7 +163,7 @@ class RecommenderContract:
     def test_save_and_load(self, fitted: Recommender, viewers: Ratings, tmp_path: Any) -> None:
         fitted.save(tmp_path / "model.npz")
         loaded = load(tmp_path / "model.npz")
-        assert loaded.parameters() == fitted.parameters()
+        assert loaded.get_params() == fitted.get_params()
         assert loaded.guarantee == fitted.guarantee
         history = self.seen(viewers, 2)
         assert loaded.recommend(history).equals(fitted.recommend(history))

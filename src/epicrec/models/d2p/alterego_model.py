@@ -249,11 +249,6 @@ class AlterEgoModel(Recommender):
         self._check_fitted()
         return channel_guarantee(*self._held.channels, past=self.past_epsilon_, seed=self.seed)
 
-    def parameters(self) -> dict[str, Any]:
-        """The constructor's arguments; the catalogue, whose groups are learned state, as None."""
-        given = super().parameters()
-        return {name: None if name == "catalogue" else value for name, value in given.items()}
-
     def _restore(self, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
         super()._restore(meta, arrays)
         self._prepare(AlterEgos.from_arrays(vars(self), self.item_ids_))

@@ -116,7 +116,7 @@ def evaluate_d2p(
         report("drawing and judging", number - seed, seeds)
         model = make_model(method, **{"catalogue": dataset.catalogue, "seed": number} | chosen)
         found.append(measure(model, data))
-    plain = {name: value for name, value in model.parameters().items() if name != "catalogue"}
+    plain = {name: value for name, value in model.get_params().items() if name != "catalogue"}
     plain |= given(as_published=model.as_published or None)
     return Evaluation(
         model.method, dataset.name, "d2p", model.guarantee, mean_of(found),
