@@ -160,7 +160,7 @@ def test_load_refuses_other_files(tmp_path) -> None:
     (tmp_path / "not.npz").write_bytes(b"nothing")
     with pytest.raises(InputError, match="not a saved epicrec model"):
         load(tmp_path / "not.npz")
-    with pytest.raises(InputError, match="not a saved epicrec model"):
+    with pytest.raises(InputError, match="there is no file"):
         load(tmp_path / "absent.npz")
 
 

@@ -17,6 +17,7 @@ from epicrec.cli.options import (
     Delta,
     EngineOption,
     Epsilon,
+    FeaturesOption,
     ItemsOption,
     Json,
     Master,
@@ -48,6 +49,7 @@ def evaluate(
     delta: Delta = None,
     unit: Unit = None,
     task: TaskOption = None,
+    features: FeaturesOption = None,
     as_published: AsPublished = False,
     test_fraction: Annotated[float, typer.Option(help="The share that is held out.")] = 0.2,
     seed: Annotated[int, typer.Option(help="Fixes the split and, in experiments, the noise.")] = 0,
@@ -73,7 +75,7 @@ def evaluate(
     check_engine(engine, master)
     with progress():
         chosen = given(epsilon=epsilon, task=task, as_published=as_published or None)
-        own = read_settings(settings)
+        own = read_settings(settings, features)
         rated = master is None or (protocol or usual_protocol(method, chosen | own)) != "topn"
         dataset = load_data(data, scale, items, rated=rated, master=master)
         result = (run if master is None else _in_cluster())(
@@ -162,6 +164,7 @@ def fit(
     delta: Delta = None,
     unit: Unit = None,
     task: TaskOption = None,
+    features: FeaturesOption = None,
     as_published: AsPublished = False,
     settings: Set = None,
     items: ItemsOption = None,
@@ -188,7 +191,7 @@ def fit(
         as_published=as_published or None,
     )  # fmt: skip
     with progress():
-        recommender = make_model(method, **options | read_settings(settings))
+        recommender = make_model(method, **options | read_settings(settings, features))
         _check_public(recommender, data, items, read_scale(scale), context.ensure_object(list))
         with kept_in(checkpoint, recommender) if checkpoint else nullcontext():
             rated = recommender.task == "ratings"

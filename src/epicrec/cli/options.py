@@ -42,6 +42,13 @@ TaskOption = Annotated[
     str | None,
     typer.Option("--task", help="'lists' of what to choose, or predicted 'ratings'."),
 ]
+FeaturesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--features",
+        help="Public columns of the catalogue to learn from, such as genres,year,tags,price.",
+    ),
+]
 AsPublished = Annotated[
     bool, typer.Option("--as-published", help="The paper's own version, with its flaws.")
 ]
@@ -113,9 +120,12 @@ def check_engine(engine: str, master: str | None) -> None:
         raise InputError("--engine spark and --master URL go together, such as --master 'local[2]'")
 
 
-def read_settings(pairs: list[str] | None) -> dict[str, Any]:
-    """`key=value` pairs; a value is read as JSON where it is JSON, as text otherwise."""
-    settings = {}
+def read_settings(pairs: list[str] | None, features: str | None = None) -> dict[str, Any]:
+    """`key=value` pairs; a value is read as JSON where it is JSON, as text otherwise. `features`
+    are names with commas between them."""
+    settings: dict[str, Any] = {}
+    if features is not None:
+        settings["features"] = [name.strip() for name in features.split(",") if name.strip()]
     for pair in pairs or []:
         key, equals, value = pair.partition("=")
         if not equals:

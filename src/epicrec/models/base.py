@@ -6,7 +6,7 @@ import inspect
 import reprlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -68,6 +68,11 @@ class Recommender(ABC):
     """What a user of the model should know of it beside its guarantee, such as that its lists are
     the same for everyone; made of released numbers only."""
 
+    columns_: Sequence[str] = ()
+    """The catalogue's columns that features were made of, and so are taken as public."""
+    unused_: Sequence[str] = ()
+    """Its columns that might have been."""
+
     # ---- what a model adds ----------------------------------------------------------------
 
     @abstractmethod
@@ -110,7 +115,8 @@ class Recommender(ABC):
         """In one line: what was released with which share of the budget, and the note on it."""
         shares = [f"{what} ({share:.0%})" for what, share in (self.released_ or {}).items()]
         said = f"released with these shares of the budget: {', '.join(shares)}" if shares else ""
-        return "; ".join(part for part in (said, self.note_) if part)
+        left = f"not used of the catalogue: {', '.join(self.unused_)}" if self.unused_ else ""
+        return "; ".join(part for part in (said, self.note_, left) if part)
 
     # ---- what a caller uses ---------------------------------------------------------------
 
@@ -154,7 +160,7 @@ class Recommender(ABC):
             raise InputError("there is nothing to learn from; give at least one rating")
         self.item_ids_, self.scale_ = ratings.item_ids, ratings.scale
         self.histories_ = None if remote else ratings
-        self.released_, self.note_ = None, ""
+        self.released_, self.note_, self.columns_, self.unused_ = None, "", [], []
         self._fit_with(ratings, catalogue)
         if ledger is not None:
             self._spend(ledger)

@@ -5,18 +5,19 @@ For ratings, the weights of taste and factors are chosen on held-out ratings.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from epicrec.arrays import AnyFloats, Floats
+from epicrec.arrays import AnyFloats, Floats, Integers
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
 from epicrec.models.base import Task
 from epicrec.models.estimates import ItemEstimates, ItemSums, Spread, item_estimates, unclamped
 from epicrec.models.factors import AtHome, FactorModel, history_state, in_stars, rating_state
-from epicrec.models.features import item_features, taste_columns
+from epicrec.models.features import item_features, public_columns, taste_columns
 from epicrec.models.spectrum import (
     HISTORY_SAMPLING,
     SAMPLING,
@@ -54,13 +55,16 @@ class SVD(FactorModel):
 
     factors: int | None = None
     task: Task = "lists"
+    features: Sequence[str] | None = None
 
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         k = most_factors(self.factors, self.task)
+        features = item_features(catalogue, ratings.item_ids, self.features)
         if self.task == "lists":
-            self._hold(fit_histories(ratings, k))
+            self._hold(with_unseen(fit_histories(ratings, k), ratings.item_counts, features))
         else:
-            self._hold(fit_ratings(ratings, k, item_features(catalogue, ratings.item_ids)))
+            self._hold(fit_ratings(ratings, k, features))
+        self.columns_, self.unused_ = public_columns(catalogue, self.features)
 
 
 def most_factors(factors: int | None, task: Task) -> int:
@@ -80,6 +84,19 @@ def fit_histories(ratings: Ratings, k: int) -> dict[str, Any]:
     sampled = np.sqrt(HISTORY_SAMPLING * users) * counts / counts.sum() * scales**2
     factors, projections = history_factors(Spectrum(*pairs), scales, 0.0, sampled)
     return history_state(counts, factors, projections)
+
+
+def with_unseen(state: dict[str, Any], counts: Integers, features: Any) -> dict[str, Any]:
+    """The state with factors for items that nobody has seen yet: what their public features let one
+    expect, by ridge regression over the items that were seen. Those stay as they are."""
+    unseen, seen = np.flatnonzero(counts == 0), np.flatnonzero(counts)
+    if not len(unseen) or features.shape[1] == 1:
+        return state
+    known = features[seen]
+    square = (known.T @ known).toarray() + np.eye(features.shape[1])
+    each = np.linalg.solve(square, known.T @ state["factors_"][seen].astype(np.float64))
+    state["factors_"][unseen] = features[unseen] @ each
+    return state
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from epicrec.evaluate.audits.released_sums import (
     dpals_games,
     published_covariance_games,
 )
-from epicrec.models import PRIVATE, Recommender, make_model
+from epicrec.models import Recommender, make_model
+from epicrec.models.by_name import private_name
 from epicrec.parameters import check, given
 from epicrec.perturb.contract import Perturber
 
@@ -127,7 +128,7 @@ def audit(
     check("the audit", audit, given(epsilon=epsilon, runs=runs))
     if not isinstance(method, str):
         return judge(method.method, [black_box_game(method)], rounds=runs)
-    name = PRIVATE.get(method, method)
+    name = private_name(method, (settings or {}).get("task"))
     row = Audited(name, settings or {}, as_published)
     if name not in {*_OF_MODELS, *RELEASES, *D2P_MODELS}:
         subject = made(name, epsilon or 1.0, as_published=as_published)

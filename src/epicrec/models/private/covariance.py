@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ from epicrec.errors import InputError
 from epicrec.machine import in_threads
 from epicrec.models.base import Task
 from epicrec.models.factors import AtHome, FactorModel, ReleasedFactors, solve
-from epicrec.models.features import fame_of, item_features
+from epicrec.models.features import assumption, fame_of, item_features, public_columns
 from epicrec.models.private.budget import Budget, NoiseKind, check_budget
 from epicrec.models.private.lists import release_histories
 from epicrec.models.private.ratings import release_ratings
@@ -59,8 +60,8 @@ class CovarianceSVD(ReleasedFactors):
     noise: NoiseKind = "gaussian"
     task: Task = "lists"
     factors: int | None = None
+    features: Sequence[str] | None = None
     fame: str | None = None
-    """The catalogue's column of public popularity, a prior for the counts of lists."""
     seed: int | None = None
 
     @property
@@ -71,7 +72,8 @@ class CovarianceSVD(ReleasedFactors):
         self._check()
         without_pairs = self.factors == 0 and self.epsilon is not None
         k = 0 if without_pairs else most_factors(self.factors, self.task)
-        features = item_features(catalogue, ratings.item_ids)
+        features = item_features(catalogue, ratings.item_ids, self.features)
+        self.columns_, self.unused_ = public_columns(catalogue, self.features)
         fame = None if self.fame is None else fame_of(catalogue, self.fame, ratings.item_ids)
         if self.epsilon is None:
             promise = Guarantee.none(unit=self.unit)
@@ -88,7 +90,9 @@ class CovarianceSVD(ReleasedFactors):
                 state = release_histories(ratings, features, budget, self.engine, fame)
             else:
                 state = release_ratings(ratings, features, budget, k, self.engine)
-            promise = budget.guarantee(*([] if fame is None else [FAME.format(self.fame)]))
+            famous = [] if fame is None else [FAME.format(self.fame)]
+            promise = budget.guarantee(*assumption(self.columns_), *famous)
+            self.unused_ = [name for name in self.unused_ if name != self.fame]
             state["released_"] = budget.spent
         self._hold(state)
         self.guarantee_ = promise.to_dict()
