@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from epicrec.data import Dataset, Ratings, load_dataset
+from epicrec.data.splits import folds_of
 from epicrec.errors import EpicrecWarning, InputError
 from epicrec.evaluate import evaluate, evaluate_topn
 from epicrec.models import Recommender, make_model
@@ -166,3 +167,25 @@ def test_rmse_on_movielens(real_data, method, data, fraction, seed, bar) -> None
     dataset = load_dataset(real_data / data)
     result = evaluate(method, dataset, protocol="rating", test_fraction=fraction, seed=seed)
     assert result.metrics["rmse"] <= bar
+
+
+@pytest.mark.parametrize("protocol", ["rating", "topn"])
+def test_cross_validation_holds_out_everything_once(films_data, protocol) -> None:
+    ratings = films_data.ratings
+    held = np.zeros(len(ratings), int)
+    sizes = []
+    for train, test in folds_of(ratings, 4, per_user=protocol == "topn", seed=1):
+        assert len(train) + len(test) == len(ratings)
+        sizes.append(test.user_counts)
+        at = ratings.users.astype(np.int64) * ratings.n_items + ratings.items
+        held += np.isin(at, test.users.astype(np.int64) * ratings.n_items + test.items)
+    assert (held == 1).all()
+    if protocol == "topn":
+        assert np.ptp(np.array(sizes), axis=0).max() <= 1
+    found = evaluate("svd", films_data, protocol=protocol, folds=3)
+    assert len(found.folds) == len(found.to_dict()["folds"]) == 3
+    for name, value in found.metrics.items():
+        assert value == pytest.approx(np.mean([fold[name] for fold in found.folds]))
+    assert len({fold["rmse" if protocol == "rating" else "ndcg"] for fold in found.folds}) == 3
+    with pytest.raises(InputError, match="2 folds or more"):
+        evaluate("svd", films_data, folds=1)

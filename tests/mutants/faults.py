@@ -126,6 +126,28 @@ NAMED = [
         "block offset of predictions",
         "[rows[span] - start, items[span]]", "[rows[span], items[span]]",
     ),
+    Fault(
+        "excluded items are listed",
+        "if not value > worst or excluded[item]:", "if not value > worst:",
+    ),
+    Fault(
+        "of equal items the last",
+        "(value == other and item > than)", "(value == other and item < than)",
+    ),
+    Fault(
+        "histories of a private model in its pickle",
+        'if histories is not None and model.guarantee.status == "none":',
+        "if histories is not None:",
+    ),
+    Fault(
+        "what a ledger refuses is kept",
+        "if name not in self.get_params()]:\n                delattr(self, name)",
+        "if name not in self.get_params()]:\n                pass",
+    ),
+    Fault(
+        "a guarantee forgets public columns",
+        "budget.guarantee(*assumption(self.columns_), *famous)", "budget.guarantee(*famous)",
+    ),
     Fault("block offset of lists", "block.user_ids[rows]", "histories.user_ids[rows]"),
     Fault(
         "blocks of one user too many",
@@ -221,8 +243,7 @@ NAMED = [
     ),
     Fault(
         "fame that the guarantee does not name",
-        "budget.guarantee(*([] if fame is None else [FAME.format(self.fame)]))",
-        "budget.guarantee()",
+        "famous = [] if fame is None else [FAME.format(self.fame)]", "famous: list[str] = []",
     ),
     Fault("noise of one turn for all", 'derived(self.seed, "measurement", turn)', "self.seed"),
     Fault(

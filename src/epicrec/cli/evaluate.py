@@ -52,6 +52,9 @@ def evaluate(
     features: FeaturesOption = None,
     as_published: AsPublished = False,
     test_fraction: Annotated[float, typer.Option(help="The share that is held out.")] = 0.2,
+    folds: Annotated[
+        int | None, typer.Option(help="Cross-validation: hold out each of so many parts in turn.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Fixes the split and, in experiments, the noise.")] = 0,
     n: Annotated[int, typer.Option("-n", help="The length of the lists.")] = 10,
     relevant_from: Annotated[
@@ -83,6 +86,7 @@ def evaluate(
             dataset,
             protocol=protocol,
             test_fraction=test_fraction,
+            **given(folds=folds),
             seed=seed,
             n=n,
             relevant_from=relevant_from,
@@ -100,6 +104,9 @@ def evaluate(
         ran = method if result.method == method else f"{result.method} (for {method})"
         ran += f", {result.settings['task']}" if "task" in result.settings else ""
         print_table(f"{ran} on {result.data}, protocol {result.protocol}", [dict(result.metrics)])
+        if result.folds:
+            rows = [{"fold": at, **fold} for at, fold in enumerate(result.folds, 1)]
+            print_table("Each fold", rows)
         out.print(f"Guarantee: {result.guarantee}")
         print_record(result.record)
         spent = ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items())

@@ -31,6 +31,7 @@ from epicrec.progress import report
 Task = Literal["ratings", "lists"]
 
 _SCORES_AT_ONCE = 1 << 24
+_USERS_IN_CACHE = 64  # at least, as each piece reads the factors of all items
 
 
 class Recommender(ABC):
@@ -53,6 +54,9 @@ class Recommender(ABC):
     """What the guarantee can hide, the default first; nothing where there is none."""
     as_published: ClassVar[bool] = False
     """True for a paper's own version of a method, which `as_published=True` chooses by name."""
+
+    _scores_in_cache: ClassVar[int] = _SCORES_AT_ONCE
+    """Lists are made of so many scores at a time."""
 
     engine: Engine = staticmethod(where_they_are)
     """Takes the sums over users, where the model learns from sums."""
@@ -86,6 +90,11 @@ class Recommender(ABC):
     @abstractmethod
     def _scores(self, histories: Ratings) -> AnyFloats:
         """One row a history, one column an item; histories are over `item_ids_`."""
+
+    def _parts(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
+        """The scores as an array that may be written to, and what is added to each row of them:
+        apart, the first may have half the precision."""
+        return np.array(self._scores(histories)), np.zeros(len(self.item_ids_))
 
     def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
         """The scores of some (history, item) pairs, `rows` in ascending order."""
@@ -457,21 +466,20 @@ class Recommender(ABC):
         excluded: npt.NDArray[np.bool_],
     ) -> tuple[Positions, Positions, AnyFloats, Positions]:
         """The rows, items, scores and ranks of the best items of a block of histories."""
-        scores = np.array(self._scores(block), copy=True)
-        scores[:, excluded] = -np.inf
-        if exclude_seen:
-            scores[block.users, block.items] = -np.inf
-        n = min(n, scores.shape[1])
-        best = (
-            np.argpartition(-scores, n - 1, axis=1)[:, :n]
-            if n < scores.shape[1]
-            else (np.broadcast_to(np.arange(n), scores.shape))
-        )
-        value = np.take_along_axis(scores, best, axis=1)
-        order = np.lexsort((best, -value), axis=1)  # ties go to the smaller position
-        best, value = np.take_along_axis(best, order, 1), np.take_along_axis(value, order, 1)
-        rows, rank = np.nonzero(np.isfinite(value))
-        return rows, best[rows, rank], value[rows, rank], rank + 1
+        from epicrec.models.best import best_items  # compiled code, which not everybody needs
+
+        n = min(n, len(excluded))
+        size = max(_USERS_IN_CACHE, self._scores_in_cache // max(1, len(excluded)))
+        found = []
+        for start in range(0, block.n_users, size):
+            part = block.between(start, min(start + size, block.n_users))
+            scores, offsets = self._parts(part)
+            if exclude_seen:
+                scores[part.users, part.items] = -np.inf
+            found.append(best_items(scores, offsets, excluded, n))
+        items, values = (np.concatenate(each) for each in zip(*found, strict=True))
+        rows, rank = np.nonzero(items >= 0)
+        return rows, items[rows, rank], values[rows, rank], rank + 1
 
     def _on_scale(self, scores: AnyFloats) -> AnyFloats:
         if self.task == "ratings" and self.scale_:

@@ -15,7 +15,7 @@ from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
 from epicrec.machine import in_threads
-from epicrec.models.base import Task
+from epicrec.models.base import Recommender, Task
 from epicrec.models.factors import AtHome, FactorModel, ReleasedFactors, solve
 from epicrec.models.features import assumption, fame_of, item_features, public_columns
 from epicrec.models.private.budget import Budget, NoiseKind, check_budget
@@ -112,6 +112,9 @@ class ByNeighbours(FactorModel):
     def _check_k(self) -> None:
         if self.k is not None and self.k < 1:
             raise InputError(f"k must be at least 1 neighbour, got {self.k}")
+
+    def _parts(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
+        return Recommender._parts(self, histories)
 
     def _scores(self, histories: Ratings) -> AnyFloats:
         rows = np.repeat(np.arange(histories.n_users), len(self.offsets_))
