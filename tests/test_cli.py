@@ -7,10 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 from epicrec.cli import main
-from epicrec.data import Scale
+from epicrec.data import Dataset, Scale, find, load_dataset, split_per_user
+from epicrec.data.datasets import write_dataset
+from epicrec.evaluate import list_metrics
 from epicrec.models import load
 
 
@@ -404,3 +410,35 @@ def test_mistakes_are_answered_with_a_remedy(capsys, tmp_path, monkeypatch, line
     assert MISTAKES[line] in " ".join(err.split())
     assert "Traceback" not in err
     assert Path("file").read_text() == "something"
+
+
+def test_what_is_measured_is_what_is_written(capsys, tmp_path, monkeypatch) -> None:
+    """The README's commands on a table of one's own: `evaluate` has the nDCG of the lists that
+    `fit` and `recommend` write for the same part held out."""
+    monkeypatch.chdir(tmp_path)
+    films = load_dataset("films")
+    user, item, rating, _ = films.ratings.to_table().columns
+    own = pa.table({"Kunde": user, "Film": item, "Sterne": rating})
+    pa_csv.write_csv(own, "export.csv", pa_csv.WriteOptions(delimiter=";"))
+    pa_csv.write_csv(films.catalogue.to_table(), "items.csv")
+    convert = ["data", "convert", "export.csv", "shop", "--sep", ";", "--items", "items.csv"]
+    names = "user=Kunde,item=Film,rating=Sterne"
+    run_json(capsys, *convert, "--columns", names, "--scale", "1:5:1")
+    shop = load_dataset("shop")
+    train, test = split_per_user(shop.ratings, 0.2, seed=0)
+    write_dataset(Dataset("train", train, shop.catalogue), tmp_path / "train")
+    private = ["--epsilon", "8", "--unit", "user", "--delta", "1e-5"]
+    for options in ([], private, ["--task", "ratings"]):
+        protocol = ["--protocol", "topn"] if "ratings" in options else []
+        said = run_json(capsys, "evaluate", "svd", "--data", "shop", *options, *protocol)
+        seed = ["--set", "seed=0"] if options == private else []
+        run_json(capsys, "fit", "svd", "m.npz", "--data", "train", *options, *seed)
+        everyone = ["recommend", "m.npz", "--all", "--data", "train", "--output", "lists.parquet"]
+        run_json(capsys, *everyone)
+        lists = pq.read_table("lists.parquet")
+        found = list_metrics(
+            test.positions(lists["user_id"].to_numpy()),
+            find(test.item_ids, np.asarray(lists["item_id"].to_pylist())),
+            lists["rank"].to_numpy(), np.column_stack([test.users, test.items]), 10, test.n_items,
+        )  # fmt: skip
+        assert found["ndcg"] == pytest.approx(said["metrics"]["ndcg"], abs=1e-9), options

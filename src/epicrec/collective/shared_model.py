@@ -100,6 +100,8 @@ class Collective(ReleasedFactors):
     servers; μ counts that of one, because the other may be the adversary. Fitted in process, the
     sums are the same integers as those of sealed shares.
 
+    `most` is how many devices there can be at most, which the range of the sums has to hold.
+
     Unit: user; this person's history against an empty one from the same participating device.
     """
 

@@ -39,7 +39,8 @@ class CategoryRows:
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Items in order of their ids; unknown years are 0; `popularity` is public knowledge or None.
+    """Items in order of their ids: `item_ids`, `titles`, `years` (0 where unknown), categories, and
+    `popularity`, which is public knowledge or None. `extra` has the source's other columns.
 
     `indices[indptr[i]:indptr[i + 1]]` are the categories of item i as positions in `categories`.
 
@@ -60,13 +61,14 @@ class Catalogue:
 
     @classmethod
     def from_columns(cls, item_id: Any, title: Any, genres: Any, **columns: Any) -> Self:
+        """From plain sequences: `item_id`, `title`, `genres` and further columns by name."""
         return cls.from_table(
             pa.table({"item_id": item_id, "title": title, "genres": genres, **columns})
         )
 
     @classmethod
     def from_frame(cls, frame: Any) -> Self:
-        """From any dataframe (pandas, polars, pyarrow, …) with the column `item_id`; the others are
+        """From a `frame` of pandas, polars, pyarrow, … with the column `item_id`; the others are
         those of `from_table`, as far as they are known."""
         table = table_from_frame(frame, "the catalogue")
         if "item_id" in table.column_names:
@@ -78,7 +80,7 @@ class Catalogue:
 
     @classmethod
     def from_table(cls, table: pa.Table) -> Self:
-        """From the columns `item_id, title, genres` (lists, or text with '|' between them) and,
+        """From a `table` with `item_id, title, genres` (lists, or text with '|' between them) and,
         where known, `year` and `popularity`; other columns are kept as they are in `extra`."""
         for name in ("item_id", "title", "genres"):
             if name not in table.column_names:
@@ -138,7 +140,7 @@ class Catalogue:
         return table
 
     def positions(self, item_ids: Any) -> Integers:
-        """The positions of these items in the catalogue; -1 for unknown items."""
+        """The positions of `item_ids` in the catalogue; -1 for unknown items."""
         return find(self.item_ids, item_ids, ordered=self._is_ordered)
 
     def categories_of(self, item: int) -> tuple[str, ...]:
@@ -147,7 +149,7 @@ class Catalogue:
         return tuple(self.categories[j] for j in self.indices[span])
 
     def title_of(self, item_id: Any) -> str:
-        """The title, or the id itself where the catalogue does not know it."""
+        """The title of `item_id`, or the id itself where the catalogue does not know it."""
         at = int(self.positions([item_id])[0])
         return str(self.titles[at]) if at >= 0 else str(item_id)
 

@@ -35,7 +35,7 @@ class Scale:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`low:high` or `low:high:step`, as on the command line."""
+        """From a `text` such as `low:high` or `low:high:step`, as on the command line."""
         try:
             low, high, *step = (float(part) for part in text.split(":"))
             return cls(low, high, *(step or [1.0]))

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,9 @@ from epicrec.privacy import Guarantee, Ledger
 from epicrec.privacy.guarantee import Status, Unit
 from epicrec.progress import report
 
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrameT
+
 Task = Literal["ratings", "lists"]
 
 _SCORES_AT_ONCE = 1 << 24
@@ -41,8 +44,11 @@ class Recommender(ABC):
     in the call, never a retrain. Public calls speak in external ids; the methods a model adds
     (`_fit`, `_scores`, and `_predict` where it can do better) speak in positions.
 
-    `task` is "lists" where the model orders items by what was seen, and "ratings" where it predicts
-    ratings.
+    Settings that many models have: `task` is "lists" where the model orders items by what was seen,
+    and "ratings" where it predicts ratings. `epsilon` and `delta` are the privacy budget, `unit` is
+    what they hide, a "rating" or a whole "user". `seed` makes noise repeatable, for experiments,
+    and then not private. `features` are the catalogue's public columns to learn from, by default
+    genres and year.
     """
 
     task: Task = "ratings"
@@ -184,12 +190,17 @@ class Recommender(ABC):
         return tuple(name for name, given in needed.items() if not given)
 
     def released(self, histories: Ratings) -> Ratings:
-        """Histories as this model may be asked with them: as they are, unless it scores only what
-        was released. Those are drawn once, here, and the caller keeps what comes out."""
+        """The `histories` as this model may be asked with them: as they are, unless it scores only
+        what was released. Those are drawn once, here, and the caller keeps what comes out."""
         return histories
 
-    def predict(self, pairs: Any, *, histories: Any = None) -> pa.Table:
-        """`user_id, item_id, score` for each row of `pairs` (a table, or Ratings), in its order.
+    @overload
+    def predict(self, pairs: Ratings, *, histories: Any = None) -> pa.Table: ...
+    @overload
+    def predict(self, pairs: IntoFrameT, *, histories: Any = None) -> IntoFrameT: ...
+    def predict(self, pairs: Any, *, histories: Any = None) -> Any:
+        """`user_id, item_id, score` for each row of `pairs` (a dataframe, or Ratings), in its order
+        and of its kind.
 
         The score is on the rating scale where the task is ratings. An item the model does not
         know scores NaN. Users the model was not fitted on need their `histories`.
@@ -209,14 +220,28 @@ class Recommender(ABC):
         table = {"user_id": user_ids, "item_id": item_ids, "score": self._on_scale(scores)}
         return as_kind(pa.table(table), kind_of(pairs))
 
+    @overload
+    def recommend(
+        self, users: Ratings, *, n: int = 10, exclude_seen: bool = True, items: Any = None
+    ) -> pa.Table: ...
+    @overload
+    def recommend(
+        self, users: IntoFrameT, *, n: int = 10, exclude_seen: bool = True, items: Any = None
+    ) -> IntoFrameT: ...
+    @overload
     def recommend(
         self, users: Any, *, n: int = 10, exclude_seen: bool = True, items: Any = None
-    ) -> pa.Table:
+    ) -> Any: ...
+    def recommend(
+        self, users: Any, *, n: int = 10, exclude_seen: bool = True, items: Any = None
+    ) -> Any:
         """`user_id, item_id, score, rank`: the `n` best items for each user, best first.
 
-        `users` are ids of users the model was fitted on, or histories (Ratings, or a table with
-        `user_id, item_id` and, for ratings, `rating`). `items` are the ids to choose
-        from, such as those of one category. A user with fewer candidates gets fewer rows.
+        `users` are ids of users the model was fitted on, or histories (Ratings, or a dataframe with
+        `user_id, item_id` and, for ratings, `rating`). Lists come back as the kind of frame that
+        was asked with, and for ids as the kind that the model was fitted on. `items` are the ids to
+        choose from, such as those of one category; with `exclude_seen` none that is in the history.
+        A user with fewer candidates gets fewer rows.
         """
         lists = self.lists(users, n=n, exclude_seen=exclude_seen, items=items)
         return as_kind(pa.concat_tables(lists).combine_chunks(), self._kind_for(users))
@@ -224,7 +249,8 @@ class Recommender(ABC):
     def lists(
         self, users: Any, *, n: int = 10, exclude_seen: bool = True, items: Any = None
     ) -> Iterator[pa.Table]:
-        """What `recommend` answers, some users at a time: memory does not grow with them."""
+        """What `recommend` answers to the same `users`, `n`, `exclude_seen` and `items`, as Arrow
+        and some users at a time: memory does not grow with them."""
         if not isinstance(n, Integral) or n <= 0:
             raise InputError(f"n must be a whole number of at least 1, got {n!r}")
         self._check_fitted()
@@ -254,8 +280,8 @@ class Recommender(ABC):
             yield pa.table(columns)
 
     def scores(self, histories: Any) -> AnyFloats:
-        """The score of every item, in the order of `item_ids_`, one row a history: for a few of
-        them, and for who orders the items otherwise than `recommend`."""
+        """The score of every item, in the order of `item_ids_`, one row for each history: for a few
+        `histories`, and for who orders the items otherwise than `recommend`."""
         return self._on_scale(self._scores(self._histories_of(histories)))
 
     # ---- save and load --------------------------------------------------------------------
@@ -295,7 +321,7 @@ class Recommender(ABC):
         return f"{type(self).__name__}({settings}){fitted}"
 
     def save(self, path: str | Path) -> None:
-        """Write one `.npz` file: the learned arrays, and everything else as JSON; no pickle.
+        """Write one `.npz` file to `path`: the learned arrays, and all else as JSON; no pickle.
 
         Private models leave out the histories they were fitted on: what is in the file may be
         published. The file appears whole or not at all.

@@ -36,6 +36,9 @@ class AlterEgoModel(Recommender):
     asker's own: it is scored with what was learned and costs nothing where that happens on their
     device.
 
+    `p`, `p_star`, `lam` and `floor` are the settings of D2P, chosen by `epsilon` where they are not
+    given; `catalogue` has the features by which items are alike.
+
     With `correct` the known substitution is undone: shares π of the true items
     (`likely_shares`), then each AlterEgo y stands for its expected true history
     x̂_s = Σ_t y_t P(s | t) with P(s | t) = π_s T(s, t)/(πT)_t.

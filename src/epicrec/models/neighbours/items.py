@@ -28,7 +28,7 @@ class ItemKNN(Recommender):
     `r̂_ui = b_ui + Σ_j s_ij e_uj / (Σ_j |s_ij| + ridge)` over the k nearest items j of the history.
 
     Lists: `s_ij = n_ij / √(n_i n_j)` and `score_i = Σ_j s_ji` over all items j of the history
-    whose `kept` nearest hold i.
+    whose `kept` nearest hold i. `damping` is that of the `Bias` model.
     """
 
     task: Task = "lists"

@@ -105,8 +105,9 @@ class Cos(_UserBased):
 class UserKNN(_UserBased):
     """The k nearest users by the cosine of their centred ratings.
 
-    It is shrunk by the number of common items. Implicit: `score_i = Σ_u w_au` over the neighbours u
-    who have seen i.
+    It is shrunk by the number of common items, n/(n + `shrinkage`). Means of users are damped by
+    `damping`, and weighted means by `ridge`. Lists: `score_i = Σ_u w_au` over the neighbours u who
+    have seen i.
     """
 
     task: Task = "lists"

@@ -48,7 +48,8 @@ class CovarianceSVD(ReleasedFactors):
     noise. `factors=0` measures no pairs of items, whose matrix may be too large.
 
     For histories (`task="lists"`) there are no pairs: counts and tastes are measured
-    (`lists`), and `fame` may name a public column that tells beforehand which items are popular.
+    (`lists`), and `fame` may name a public column of the catalogue that tells beforehand which
+    items are popular.
     """
 
     status = "proved"
