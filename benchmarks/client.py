@@ -157,14 +157,14 @@ def _publish(folder: Path, films: Catalogue, people: int = 2_000) -> None:
     ratings = Ratings.from_columns(
         np.repeat(np.arange(people), 100), films.item_ids[items], np.ones(len(items))
     )
-    model = model_class("svd")(feedback="implicit", factors=32)
+    model = model_class("svd")(task="lists", factors=32)
     model.fit(ratings.with_items(films.item_ids))
     folder.mkdir(parents=True)
     model.save(folder / "item-model-1.npz")
     content = (folder / "item-model-1.npz").read_bytes()
     info = wire.ModelInfo(
         Version=1, Hash=hashlib.sha256(content).hexdigest(), Size=len(content), Method="svd",
-        Feedback="implicit", Items=len(films), Created=NOW, Guarantee=model.guarantee.to_dict(),
+        Task="lists", Items=len(films), Created=NOW, Guarantee=model.guarantee.to_dict(),
     )  # fmt: skip
     (folder / "current.json").write_text(info.model_dump_json())
 

@@ -40,35 +40,37 @@ ONCE, SEEDS, DRAWS = range(3)
 FIGURES = (
     # README.md: what the first commands show
     (QUICK, SEEDS, "evaluate bias --data films"),
-    (QUICK, SEEDS, "evaluate item-knn --data films"),
-    (QUICK, SEEDS, "evaluate svd --data films --epsilon 1 --delta 1e-6"),
-    (USUAL, ONCE, "evaluate user-knn --data films"),
-    (USUAL, ONCE, "evaluate popularity --data films --protocol topn"),
-    (USUAL, ONCE, "evaluate item-knn --data films --protocol topn --feedback implicit"),
+    (QUICK, SEEDS, "evaluate item-knn --task ratings --data films"),
+    (QUICK, SEEDS, "evaluate svd --task ratings --data films --epsilon 1 --delta 1e-6"),
+    (USUAL, ONCE, "evaluate user-knn --task ratings --data films"),
+    (USUAL, ONCE, "evaluate popularity --data films"),
+    (USUAL, ONCE, "evaluate item-knn --data films"),
     (QUICK, SEEDS, "perturb s-epicrec --history HISTORY --epsilon 0.5"),
     (QUICK, SEEDS, "perturb m-epicrec --history HISTORY --levels LEVELS --epsilon 0.5"),
     (QUICK, SEEDS, "perturb d2p --history HISTORY --epsilon 3"),
     (QUICK, ONCE, "perturb s-epicrec --history HISTORY --seed 0"),
     # docs/covariance.md: RMSE by ε, unit and noise
-    (USUAL, ONCE, "evaluate svd --data ml-100k"),
-    (QUICK, SEEDS, "evaluate svd --data ml-100k --epsilon 1"),
-    (QUICK, SEEDS, "evaluate item-knn --data ml-100k --epsilon 1"),
-    (USUAL, SEEDS, "evaluate covariance-svd --data ml-100k --epsilon 5 --unit user --delta 1e-5"),
+    (USUAL, ONCE, "evaluate svd --task ratings --data ml-100k"),
+    (QUICK, SEEDS, "evaluate svd --task ratings --data ml-100k --epsilon 1"),
+    (QUICK, SEEDS, "evaluate item-knn --task ratings --data ml-100k --epsilon 1"),
+    (USUAL, SEEDS, "evaluate covariance-svd --task ratings --data ml-100k --epsilon 5"
+     " --unit user --delta 1e-5"),
     (USUAL, SEEDS, "evaluate covariance-svd --data ml-100k --as-published --epsilon 1"),
-    (USUAL, SEEDS, "evaluate covariance-svd --data ml-100k --epsilon 10 --delta 0"
+    (USUAL, SEEDS, "evaluate covariance-svd --task ratings --data ml-100k --epsilon 10 --delta 0"
                    " --set noise=laplace"),
-    (USUAL, SEEDS, "evaluate covariance-svd --data ml-100k --protocol topn --feedback implicit"
+    (USUAL, SEEDS, "evaluate covariance-svd --data ml-100k"
                    " --unit user --epsilon 20 --delta 1e-5"),
-    (USUAL, ONCE, "evaluate svd --data ml-1m --test-fraction 0.1"),
-    (USUAL, SEEDS, "evaluate svd --data ml-1m --test-fraction 0.1 --epsilon 1"),
-    (FULL, SEEDS, "evaluate svd --data ml-1m --test-fraction 0.1 --epsilon 10"),
-    (FULL, SEEDS, "evaluate svd --data ml-1m --test-fraction 0.1 --epsilon 0.1"),
-    (FULL, SEEDS, "evaluate item-knn --data ml-1m --test-fraction 0.1 --epsilon 1"),
-    (FULL, SEEDS, "evaluate svd --data ml-1m --test-fraction 0.1 --epsilon 1 --unit user"
+    (USUAL, ONCE, "evaluate svd --task ratings --data ml-1m --test-fraction 0.1"),
+    (USUAL, SEEDS, "evaluate svd --task ratings --data ml-1m --test-fraction 0.1 --epsilon 1"),
+    (FULL, SEEDS, "evaluate svd --task ratings --data ml-1m --test-fraction 0.1 --epsilon 10"),
+    (FULL, SEEDS, "evaluate svd --task ratings --data ml-1m --test-fraction 0.1 --epsilon 0.1"),
+    (FULL, SEEDS, "evaluate item-knn --task ratings --data ml-1m --test-fraction 0.1 --epsilon 1"),
+    (FULL, SEEDS, "evaluate svd --task ratings --data ml-1m --test-fraction 0.1 --epsilon 1"
+     " --unit user"
                   " --delta 1e-5"),
-    (FULL, SEEDS, "evaluate svd --data ml-1m --protocol topn --feedback implicit --unit user"
+    (FULL, SEEDS, "evaluate svd --data ml-1m --unit user"
                   " --epsilon 5 --delta 1e-5"),
-    (FULL, ONCE, "evaluate svd --data netflix --epsilon 1 --delta 1e-8"),
+    (FULL, ONCE, "evaluate svd --task ratings --data netflix --epsilon 1 --delta 1e-8"),
     # docs/d2p.md: quality over p*, as published, and at an honest ε
     (QUICK, SEEDS, "evaluate d2p-svd --data ml-100k --protocol topn --epsilon 3"),
     (USUAL, SEEDS, "evaluate d2p-svd --data ml-100k --protocol topn --epsilon 8"),

@@ -4,6 +4,7 @@
     epicrec bench lists quality ml-1m 1 2 5 10 20        a set beside the checkout
     epicrec bench lists quality netflix 1 5 --delta 1e-7 --seeds 1 --judged 10000 --from 4
     epicrec bench lists table films books                both units beside popularity
+    epicrec bench lists unseen films ml-100k             items that nobody has seen, by features
     epicrec bench lists constants                        each constant halved and doubled
     epicrec bench lists many-items                       200,000 items, 1,000,000 people, 50 each
     epicrec bench lists many-items 20000 50000 50        items, people, items each
@@ -30,10 +31,11 @@ from typing import Any
 import numpy as np
 from _measuring import Parts, show
 
-from epicrec.data import Catalogue, Dataset, Ratings, load_dataset
+from epicrec.data import Catalogue, Dataset, Ratings, find, load_dataset
 from epicrec.errors import InputError
-from epicrec.evaluate import evaluate
+from epicrec.evaluate import evaluate, list_metrics
 from epicrec.machine import peak_memory
+from epicrec.models import Recommender, make_model
 from epicrec.models.private import basis, learner, lists
 from epicrec.models.private.covariance import CovarianceSVD
 from epicrec.privacy import gaussian_epsilon, gaussian_mu
@@ -124,6 +126,35 @@ def constants(given: Namespace) -> None:
                 setattr(module, name, usual)
 
 
+def unseen(given: Namespace) -> None:
+    """nDCG@10 among a tenth of the items, of which nobody's history tells: by their features."""
+    private = {"epsilon": 5.0, "delta": given.delta, "unit": "user"}
+    for name in given.data:
+        data, found = load_dataset(name), {}
+        for what, settings in (
+            ("features", private), ("none", private | {"features": []}), ("not private", {}),
+        ):  # fmt: skip
+            models = {seed: make_model("svd", seed=seed, **settings) for seed in range(given.seeds)}
+            found[what] = _mean([_of_unseen(data, model, at) for at, model in models.items()])
+        show({"data": name, "seeds": given.seeds, **found})
+
+
+def _of_unseen(data: Dataset, model: Recommender, seed: int) -> float:
+    history = data.ratings.as_history()
+    rated = np.flatnonzero(history.item_counts >= 5)
+    held = np.zeros(history.n_items, np.bool_)
+    held[np.random.default_rng(seed).choice(rated, len(rated) // 10, replace=False)] = True
+    train, test = history.select(~held[history.items]), history.select(held[history.items])
+    judged = np.flatnonzero((train.user_counts > 0) & (test.user_counts > 0))
+    model.fit(train, data.catalogue)
+    lists = model.recommend(train.users_at(judged), n=10, items=history.item_ids[held])
+    asked, ids = test.users_at(judged), np.asarray(lists["item_id"].to_pylist())
+    users = asked.positions(lists["user_id"].to_numpy())
+    wanted = np.column_stack([asked.users, asked.items])
+    ranks, n = lists["rank"].to_numpy(), history.n_items
+    return list_metrics(users, find(history.item_ids, ids), ranks, wanted, 10, n)["ndcg"]
+
+
 def _each(method: str, data: Dataset, seeds: Iterable[int], **options: Any) -> list[float]:
     return [
         evaluate(method, data, protocol="topn", seed=seed, **options).metrics["ndcg"]
@@ -172,7 +203,7 @@ def many_items(given: Namespace) -> None:
     ratings = _histories(given.items, given.people, given.each)
     public = _catalogue(given.items)
     began = time.perf_counter()
-    model = CovarianceSVD(epsilon=1, delta=1e-7, unit="user", feedback="implicit")
+    model = CovarianceSVD(epsilon=1, delta=1e-7, unit="user", task="lists")
     model.fit(ratings, public)
     show(
         {
@@ -233,6 +264,10 @@ def parts() -> Parts:
         part.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 0.3, 1, 3, 10])
         part.add_argument("--delta", type=float, default=1e-5)
         part.add_argument("--seeds", type=int, default=4, help="how many, from 0 on")
+    part = found.add("unseen", unseen)
+    part.add_argument("data", nargs="*", default=["films"])
+    part.add_argument("--delta", type=float, default=1e-5)
+    part.add_argument("--seeds", type=int, default=2, help="how many, from 0 on")
     part = found.add("many-items", many_items)
     part.add_argument("items", nargs="?", type=int, default=200_000)
     part.add_argument("people", nargs="?", type=int, default=1_000_000)

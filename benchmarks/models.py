@@ -2,6 +2,7 @@
 
     epicrec bench models                              beside other libraries on films; a minute
     epicrec bench models peers ml-100k --with ../env/bin/python
+    epicrec bench models lists 100000 10000           lists over many items, beside implicit
     epicrec bench models predictions [DATA …]         covariance-knn beside covariance-svd
     epicrec bench models without-pairs [DATA]         the price of doing without pairs of items
     epicrec bench models carry-over [SET …]           what must hold on every data set; an hour
@@ -34,6 +35,7 @@ from epicrec.data import Dataset, Ratings, Scale, load_dataset, split_random
 from epicrec.errors import InputError
 from epicrec.evaluate import evaluate, evaluate_rating
 from epicrec.models import make_model
+from epicrec.models.svd import SVD
 
 # ---- beside other libraries ---------------------------------------------------------------------
 
@@ -63,7 +65,7 @@ PEERS = {
         "from epicrec.data import Ratings\nfrom epicrec.models import model_class\n"
         "SVD = model_class('svd')",
         "table = Ratings.from_columns(users, items, values)\n"
-        "fit = lambda: SVD(feedback='implicit').fit(table)\nfound['fit'] = best(fit)\n"
+        "fit = lambda: SVD(task='lists').fit(table)\nfound['fit'] = best(fit)\n"
         "model = fit()\nfound['lists'] = best(lambda: model.recommend(table, n=10))",
     ),
     "implicit, als": (
@@ -82,7 +84,7 @@ PEERS = {
         "from epicrec.data import Ratings\nfrom epicrec.models import model_class\n"
         "ItemKNN = model_class('item-knn')",
         "table = Ratings.from_columns(users, items, values).as_history()\n"
-        "fit = lambda: ItemKNN(feedback='implicit').fit(table)\n"
+        "fit = lambda: ItemKNN(task='lists').fit(table)\n"
         "found['fit'] = best(fit)\n"
         "model = fit()\nfound['lists'] = best(lambda: model.recommend(table, n=10))",
     ),
@@ -100,7 +102,7 @@ PEERS = {
         "from epicrec.data import Ratings\nfrom epicrec.models import model_class\n"
         "SVD = model_class('svd')",
         "table = Ratings.from_columns(users, items, values)\n"
-        "fit = lambda: SVD().fit(table)\nfound['fit'] = best(fit)\n"
+        "fit = lambda: SVD(task='ratings').fit(table)\nfound['fit'] = best(fit)\n"
         "model = fit()\nfound['predict'] = best(lambda: model.predict(table))",
     ),
     "surprise, SVD": (
@@ -169,6 +171,35 @@ def peers(given: Namespace) -> None:
             show(line if found is ours else line | ratio)
 
 
+def lists(given: Namespace) -> None:
+    """Processor seconds for lists of ten over random factors, ours and implicit's, and the ratio:
+    the same factors, histories of thirty items, and one thread."""
+    from implicit.als import AlternatingLeastSquares
+    from scipy.sparse import csr_matrix
+    from threadpoolctl import threadpool_limits
+
+    rng, n, users = np.random.default_rng(0), given.items, given.users
+    chosen = (n * rng.random((users, 30)) ** 3).astype(np.int64)  # the first are the most popular
+    pairs = np.unique(np.stack([np.repeat(np.arange(users), 30), chosen.ravel()], 1), axis=0)
+    table = Ratings.from_columns(*pairs.T).with_items(np.arange(n))
+    ours, factors = SVD(), rng.normal(size=(n, given.factors)).astype(np.float32)
+    ours.item_ids_, ours.scale_, ours.offsets_ = table.item_ids, None, np.zeros(n)
+    ours.factors_ = ours.projections_ = factors
+    theirs = AlternatingLeastSquares(factors=given.factors, use_gpu=False, num_threads=1)
+    theirs.item_factors, theirs.user_factors = factors, table.csr() @ factors
+    seen = csr_matrix(table.csr())
+    with threadpool_limits(1):
+        own = ours.recommend(table, n=10)["item_id"].to_numpy().reshape(users, 10)
+        ids, _ = theirs.recommend(np.arange(users), seen, N=10)
+        found = {
+            "epicrec": _best(lambda: ours.recommend(table, n=10)),
+            "implicit": _best(lambda: theirs.recommend(np.arange(users), seen, N=10)),
+        }
+    found |= {"ratio": round(found["epicrec"] / found["implicit"], 2)}
+    same = round(float(np.mean(own == ids)), 5)
+    show({"items": n, "users": users, "factors": given.factors, **found, "the same": same})
+
+
 # ---- ours beside ours ---------------------------------------------------------------------------
 
 LISTED = 200
@@ -183,7 +214,9 @@ def predictions(given: Namespace) -> None:
         some = train.users_at(np.arange(min(LISTED, train.n_users)))
         found: dict[str, Any] = {"data": data.name, "ratings": len(test)}
         for method in ("covariance-svd", "covariance-knn"):
-            model = make_model(method, epsilon=20.0, seed=0).fit(train, data.catalogue)
+            model = make_model(method, epsilon=20.0, task="ratings", seed=0).fit(
+                train, data.catalogue
+            )
             found[f"predict, {method}"] = _best(partial(model.predict, test, histories=train))
             found[f"lists, {method}"] = _best(partial(model.recommend, some, n=10))
         for what in ("predict", "lists"):
@@ -205,7 +238,13 @@ def without_pairs(given: Namespace) -> None:
         figures = {"epsilon": epsilon}
         for name, settings in (("with pairs", {}), ("without", {"factors": 0})):
             found = evaluate(
-                "covariance-svd", data, epsilon=epsilon, delta=1e-6, seed=0, settings=settings
+                "covariance-svd",
+                data,
+                protocol="rating",
+                epsilon=epsilon,
+                delta=1e-6,
+                seed=0,
+                settings=settings,
             )
             figures[name] = round(found.metrics["rmse"], 4)
         show(figures)
@@ -434,6 +473,10 @@ def parts() -> Parts:
     part = found.add("peers", peers)
     part.add_argument("data", nargs="?", default="films")
     part.add_argument("--with", dest="others", action="append", default=[], metavar="PYTHON")
+    part = found.add("lists", lists)
+    part.add_argument("items", nargs="?", type=int, default=10_000)
+    part.add_argument("users", nargs="?", type=int, default=10_000)
+    part.add_argument("--factors", type=int, default=64)
     found.add("predictions", predictions).add_argument("data", nargs="*", default=["films"])
     found.add("without-pairs", without_pairs).add_argument("data", nargs="?", default="ml-1m")
     part = found.add("carry-over", carry_over)

@@ -2,8 +2,7 @@
 
 import pyarrow as pa
 
-from epicrec import load_dataset
-from epicrec.models import make_model
+from epicrec import load_dataset, make_model
 
 films = load_dataset("films")  # in its place: your own dataframe, of pandas, polars or pyarrow
 frame = films.ratings.to_table()  # columns user_id, item_id, rating

@@ -13,7 +13,7 @@ films = load_dataset("films")
 with TemporaryDirectory() as folder:
     # Somebody who is trusted with everyone's history, once, and adds noise:
     published = Path(folder) / "model.npz"
-    model = make_model("svd", feedback="implicit", epsilon=5.0, delta=1e-5, unit="user")
+    model = make_model("svd", epsilon=5.0, delta=1e-5, unit="user")
     model.fit(films.ratings, films.catalogue).save(published)
     print(f"published: {published.stat().st_size:,} bytes")
 

@@ -7,10 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 from epicrec.cli import main
-from epicrec.data import Scale
+from epicrec.data import Dataset, Scale, find, load_dataset, split_per_user
+from epicrec.data.datasets import write_dataset
+from epicrec.evaluate import list_metrics
 from epicrec.models import load
 
 
@@ -131,7 +137,7 @@ def test_fit_evaluate_and_recommend_say_in_one_line_what_was_released(
 ) -> None:
     """And that lists are popularity, where people and ε do not pay for more."""
     model = str(tmp_path / "model.npz")
-    private = ["--feedback", "implicit", "--unit", "user", "--epsilon", epsilon, "--delta", "1e-5"]
+    private = ["--task", "lists", "--unit", "user", "--epsilon", epsilon, "--delta", "1e-5"]
     for command in (
         ["fit", "covariance-svd", model, *private, "--set", "seed=1"],
         ["evaluate", "covariance-svd", "--protocol", "topn", *private, "--seed", "1"],
@@ -280,7 +286,7 @@ def test_methods_lists_models_and_perturbers(capsys) -> None:
     assert by_name["model", "covariance-svd"]["unit"] == "rating or user"
     assert by_name["model", "dpm-pcc"]["status"] == "claimed"
     assert by_name["perturber", "s-epicrec"]["status"] == "proved"
-    assert by_name["perturber", "dpi"]["feedback"] == "explicit"
+    assert by_name["perturber", "dpi"]["task"] == "ratings"
     assert {row["package"] for row in rows} == {""}
 
 
@@ -332,7 +338,7 @@ def test_a_private_fit_of_histories_needs_no_scale(capsys, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     Path("odd.csv").write_text("user_id,item_id,rating\n1,a,77\n1,b,0.1\n2,a,3\n")
     Path("items.csv").write_text("item_id\na\nb\n")
-    line = ["fit", "svd", "m.npz", "--data", "odd.csv", "--epsilon", "1", "--feedback", "implicit"]
+    line = ["fit", "svd", "m.npz", "--data", "odd.csv", "--epsilon", "1", "--task", "lists"]
     code, _, err = run(capsys, *line)
     assert code == 2
     assert shlex.join([*line, "--items", "items.csv"]) in " ".join(err.split())
@@ -352,7 +358,8 @@ def test_a_folder_that_says_its_items_and_scale_is_fitted_as_it_is(capsys, tmp_p
             capsys, "fit", "svd", model, "--data", str(tmp_path / folder), "--epsilon", "1"
         )
         assert (code, "ε = 1" in out, err.strip()) == (0, True, "")
-        assert load(model).scale_ == Scale(1, 5, 1)
+        loaded = load(model)
+        assert (loaded.task, len(loaded.item_ids_)) == ("lists", 536)
 
 
 def test_what_is_guessed_without_privacy_is_said(capsys, tmp_path) -> None:
@@ -413,3 +420,35 @@ def test_mistakes_are_answered_with_a_remedy(capsys, tmp_path, monkeypatch, line
     assert MISTAKES[line] in " ".join(err.split())
     assert "Traceback" not in err
     assert Path("file").read_text() == "something"
+
+
+def test_what_is_measured_is_what_is_written(capsys, tmp_path, monkeypatch) -> None:
+    """The README's commands on a table of one's own: `evaluate` has the nDCG of the lists that
+    `fit` and `recommend` write for the same part held out."""
+    monkeypatch.chdir(tmp_path)
+    films = load_dataset("films")
+    user, item, rating, _ = films.ratings.to_table().columns
+    own = pa.table({"Kunde": user, "Film": item, "Sterne": rating})
+    pa_csv.write_csv(own, "export.csv", pa_csv.WriteOptions(delimiter=";"))
+    pa_csv.write_csv(films.catalogue.to_table(), "items.csv")
+    convert = ["data", "convert", "export.csv", "shop", "--sep", ";", "--items", "items.csv"]
+    names = "user=Kunde,item=Film,rating=Sterne"
+    run_json(capsys, *convert, "--columns", names, "--scale", "1:5:1")
+    shop = load_dataset("shop")
+    train, test = split_per_user(shop.ratings, 0.2, seed=0)
+    write_dataset(Dataset("train", train, shop.catalogue), tmp_path / "train")
+    private = ["--epsilon", "8", "--unit", "user", "--delta", "1e-5"]
+    for options in ([], private, ["--task", "ratings"]):
+        protocol = ["--protocol", "topn"] if "ratings" in options else []
+        said = run_json(capsys, "evaluate", "svd", "--data", "shop", *options, *protocol)
+        seed = ["--set", "seed=0"] if options == private else []
+        run_json(capsys, "fit", "svd", "m.npz", "--data", "train", *options, *seed)
+        everyone = ["recommend", "m.npz", "--all", "--data", "train", "--output", "lists.parquet"]
+        run_json(capsys, *everyone)
+        lists = pq.read_table("lists.parquet")
+        found = list_metrics(
+            test.positions(lists["user_id"].to_numpy()),
+            find(test.item_ids, np.asarray(lists["item_id"].to_pylist())),
+            lists["rank"].to_numpy(), np.column_stack([test.users, test.items]), 10, test.n_items,
+        )  # fmt: skip
+        assert found["ndcg"] == pytest.approx(said["metrics"]["ndcg"], abs=1e-9), options

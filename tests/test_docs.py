@@ -60,7 +60,7 @@ def test_methods_are_listed_as_they_are(capsys: pytest.CaptureFixture[str]) -> N
     """The table of docs/methods.md; where it is not the same, put this in its place."""
     with pytest.raises(SystemExit):
         main(["methods", "--json"])
-    columns = ("method", "kind", "unit", "feedback", "status", "with --epsilon", "what")
+    columns = ("method", "kind", "unit", "task", "status", "with --epsilon", "what")
     rows = [row for row in json.loads(capsys.readouterr().out)["methods"] if not row["package"]]
     lines = [[f"`{row['method']}`", *(row[name] for name in columns[1:])] for row in rows]
     table = [f"| {' | '.join(cells)} |" for cells in (columns, ["---"] * len(columns), *lines)]

@@ -111,7 +111,7 @@ def test_the_wheel_is_what_runs(place: Place) -> None:
 def test_it_is_listed_with_its_package(place: Place) -> None:
     rows = {row["method"]: row for row in place.epicrec("methods")["methods"]}
     assert {rows[name]["package"] for name in ("kindred", "coins")} == {"epicrec-example"}
-    assert (rows["kindred"]["kind"], rows["kindred"]["feedback"]) == ("model", "implicit")
+    assert (rows["kindred"]["kind"], rows["kindred"]["task"]) == ("model", "lists")
     assert [rows["coins"][name] for name in ("kind", "unit", "status")] == [
         "perturber",
         "item",

@@ -25,7 +25,7 @@ import numpy as np
 class Flat(Recommender):
     "Every item alike."
 
-    feedback = "implicit"
+    task = "lists"
     level_: float
 
     def __init__(self, *, level: float = 1.0) -> None:
@@ -173,10 +173,10 @@ def test_not_installed_says_what_to_run() -> None:
 
 
 def test_parameters_travel(tmp_path: Path, viewers: Ratings) -> None:
-    model = make_model("item-knn", k=7, feedback="implicit").fit(viewers)
+    model = make_model("item-knn", k=7, task="lists").fit(viewers)
     model.save(tmp_path / "m.npz")
     again = load(tmp_path / "m.npz")
-    assert again.parameters() == model.parameters()
+    assert again.get_params() == model.get_params()
     np.testing.assert_array_equal(again.item_ids_, model.item_ids_)
 
 

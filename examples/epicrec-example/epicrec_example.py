@@ -12,7 +12,7 @@ from typing import Any
 from epicrec.arrays import AnyFloats
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
-from epicrec.models.base import Feedback, Recommender
+from epicrec.models.base import Recommender, Task
 from epicrec.perturb.contract import Perturber, Release, item_ids_of, refuse_levels
 from epicrec.perturb.levels import PERTURBED, Levels
 from epicrec.privacy import Guarantee
@@ -26,7 +26,7 @@ class Kindred(Recommender):
     Nothing is promised to the people it learns from.
     """
 
-    feedback: Feedback = "implicit"
+    task: Task = "lists"
     needs_known_users = True
     popularity_: AnyFloats
 

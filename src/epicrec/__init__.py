@@ -9,8 +9,14 @@ from epicrec.extras import on_first_use
 
 if TYPE_CHECKING:
     from epicrec.data import Catalogue, Dataset, Ratings, Scale, load_dataset
-    from epicrec.errors import BudgetExceededError, EpicrecError, InputError, NotFittedError
-    from epicrec.models import Recommender, load, model_class
+    from epicrec.errors import (
+        BudgetExceededError,
+        EpicrecError,
+        EpicrecWarning,
+        InputError,
+        NotFittedError,
+    )
+    from epicrec.models import Recommender, load, make_model, model_class
     from epicrec.privacy import Guarantee, Ledger
 
 
@@ -19,6 +25,7 @@ __all__ = [
     "Catalogue",
     "Dataset",
     "EpicrecError",
+    "EpicrecWarning",
     "Guarantee",
     "InputError",
     "Ledger",
@@ -29,14 +36,21 @@ __all__ = [
     "__version__",
     "load",
     "load_dataset",
+    "make_model",
     "model_class",
 ]
 
 # so that importing epicrec costs nothing
 _HOMES = {
     "data": ("Catalogue", "Dataset", "Ratings", "Scale", "load_dataset"),
-    "errors": ("BudgetExceededError", "EpicrecError", "InputError", "NotFittedError"),
-    "models": ("Recommender", "load", "model_class"),
+    "errors": (
+        "BudgetExceededError",
+        "EpicrecError",
+        "EpicrecWarning",
+        "InputError",
+        "NotFittedError",
+    ),
+    "models": ("Recommender", "load", "make_model", "model_class"),
     "privacy": ("Guarantee", "Ledger"),
 }
 

@@ -13,5 +13,9 @@ class BudgetExceededError(EpicrecError):
     """A release would cost more than its ledger's limit allows; nothing was released."""
 
 
+class EpicrecWarning(UserWarning):
+    """Something that was done, and that the caller may not have meant."""
+
+
 class NotFittedError(EpicrecError):
     """The model has learned nothing yet: call `fit` or `load` first."""

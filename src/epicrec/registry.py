@@ -67,7 +67,7 @@ def entry(group: str, name: str) -> Registered:
     """The one entry of this name."""
     known = entries(group)
     if name not in known:
-        near = get_close_matches(str(name), known, n=1)
+        near = get_close_matches(str(name).lower().replace("_", "-"), known, n=1)
         meant = f"did you mean {near[0]!r}? C" if near else "c"
         raise InputError(f"there is no method {name!r}; {meant}hoose from {', '.join(known)}")
     first, *others = known[name]

@@ -211,7 +211,7 @@ class ModelInfo(Message):
     Hash: str
     Size: int
     Method: str
-    Feedback: Literal["explicit", "implicit"]
+    Task: Literal["ratings", "lists"]
     Items: int
     Created: Moment
     Guarantee: StatedGuarantee

@@ -54,14 +54,14 @@ class Served:
 
     def publish(self, ratings: Ratings) -> wire.ModelInfo:
         """Put a model in the place where the server publishes one."""
-        model = model_class("svd")(feedback="implicit", factors=20).fit(ratings)
+        model = model_class("svd")(task="lists", factors=20).fit(ratings)
         folder = self.folder / "published"
         folder.mkdir(exist_ok=True)
         model.save(folder / "item-model-1.npz")
         content = (folder / "item-model-1.npz").read_bytes()
         info = wire.ModelInfo(
             Version=1, Hash=hashlib.sha256(content).hexdigest(), Size=len(content), Method="svd",
-            Feedback="implicit", Items=ratings.n_items, Created=datetime.now(UTC),
+            Task="lists", Items=ratings.n_items, Created=datetime.now(UTC),
             Guarantee=model.guarantee.to_dict(),
         )  # fmt: skip
         (folder / "current.json").write_text(info.model_dump_json())

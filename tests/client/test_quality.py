@@ -31,7 +31,7 @@ def test_with_stars_rows_have_as_many_liked_films_as_without(films: Catalogue) -
     train, test = split_per_user(
         Ratings.from_table(simulate_table(users=1500, seed=5), scale=Scale(1, 5, 1)), 0.2, seed=1
     )
-    model = model_class("svd")(feedback="implicit", factors=20).fit(train)
+    model = model_class("svd")(task="lists", factors=20).fit(train)
     sums = {"model with": 0.0, "model without": 0.0, "with": 0.0, "without": 0.0}
     for user in range(200):
         mine, held = train.users == user, (test.users == user) & (test.values >= 4)

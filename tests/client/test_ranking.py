@@ -39,7 +39,7 @@ def rows_of(
 
 
 def test_on_device_scores_are_the_models_own(films: Catalogue, viewers: Ratings) -> None:
-    model = model_class("svd")(feedback="implicit", factors=20).fit(viewers)
+    model = model_class("svd")(task="lists", factors=20).fit(viewers)
     user = viewers.user_ids[3]
     items = [str(i) for i in viewers.item_ids[viewers.items[viewers.users == 3]]]
     expected = model.recommend([user], n=10)["item_id"].to_pylist()
@@ -49,7 +49,7 @@ def test_on_device_scores_are_the_models_own(films: Catalogue, viewers: Ratings)
 
 
 def test_explicit_models_get_ratings_on_their_scale(films: Catalogue, viewers: Ratings) -> None:
-    model = model_class("svd")(factors=10).fit(viewers)
+    model = model_class("svd")(task="ratings", factors=10).fit(viewers)
     items = [str(i) for i in films.item_ids[:20]]
     loved = model_scores(model, films, items, dict.fromkeys(items, 5.0))
     hated = model_scores(model, films, items, dict.fromkeys(items, 0.5))
@@ -87,7 +87,7 @@ def test_rows_hide_the_watched_and_the_unwanted(films: Catalogue) -> None:
 
 
 def test_no_film_is_in_two_rows(films: Catalogue, viewers: Ratings) -> None:
-    model = model_class("svd")(feedback="implicit", factors=20).fit(viewers)
+    model = model_class("svd")(task="lists", factors=20).fit(viewers)
     for k in range(5):
         items = [str(i) for i in viewers.item_ids[viewers.items[viewers.users == k]]]
         rows = rows_of(films, model_scores(model, films, items, {}), items, model=model)
@@ -98,7 +98,7 @@ def test_no_film_is_in_two_rows(films: Catalogue, viewers: Ratings) -> None:
 
 
 def test_there_are_rows_of_every_kind(films: Catalogue, viewers: Ratings) -> None:
-    model = model_class("svd")(feedback="implicit", factors=20).fit(viewers)
+    model = model_class("svd")(task="lists", factors=20).fit(viewers)
     items = ["heat-1995", "pulp-fiction-1994", "fargo-1996", "alien-1979", "toy-story-1995"]
     rows = rows_of(
         films, model_scores(model, films, items, {}), items, loved=["heat-1995"], model=model
@@ -124,7 +124,7 @@ def test_there_are_rows_of_every_kind(films: Catalogue, viewers: Ratings) -> Non
 
 def test_films_like_one_are_those_it_speaks_for(films: Catalogue, viewers: Ratings) -> None:
     """The row of a film has what its part in the score is greatest for, of what is left."""
-    model = model_class("svd")(feedback="implicit", factors=20).fit(viewers)
+    model = model_class("svd")(task="lists", factors=20).fit(viewers)
     scores = model_scores(model, films, ["heat-1995"], {})
     rows = rows_of(films, scores, ["heat-1995"], model=model)
     (row,) = [row for row in rows if row.title == "Because you watched Heat"]
@@ -132,7 +132,7 @@ def test_films_like_one_are_those_it_speaks_for(films: Catalogue, viewers: Ratin
 
 
 def test_what_was_rated_low_is_cited_nowhere(films: Catalogue, viewers: Ratings) -> None:
-    model = model_class("svd")(feedback="implicit", factors=20).fit(viewers)
+    model = model_class("svd")(task="lists", factors=20).fit(viewers)
     items = [str(i) for i in films.item_ids[:40]]
     low = {films.title_of(i) for i in items[:20]} - {films.title_of(i) for i in items[20:]}
     for used in (model, None):
@@ -157,7 +157,7 @@ def test_rows_come_in_the_order_of_what_was_watched(films: Catalogue) -> None:
 
 
 def test_reasons_name_watched_films(films: Catalogue, viewers: Ratings) -> None:
-    model = model_class("svd")(feedback="implicit", factors=20).fit(viewers)
+    model = model_class("svd")(task="lists", factors=20).fit(viewers)
     items = [str(i) for i in films.item_ids[:40]]
     titles = {films.title_of(i) for i in items}
     rows = rows_of(films, model_scores(model, films, items, {}), items, model=model)
@@ -228,7 +228,7 @@ def test_taste_counts_as_much_as_popularity() -> None:
 
 
 def test_what_was_not_rated_was_good(films: Catalogue, viewers: Ratings) -> None:
-    model = model_class("svd")(factors=10).fit(viewers)
+    model = model_class("svd")(task="ratings", factors=10).fit(viewers)
     items = [str(i) for i in films.item_ids[:20]]
     unrated = model_scores(model, films, items, {})
     assert np.array_equal(unrated, model_scores(model, films, items, dict.fromkeys(items, 4.0)))
@@ -236,7 +236,7 @@ def test_what_was_not_rated_was_good(films: Catalogue, viewers: Ratings) -> None
 
 
 def test_two_reasons_are_two_films(films: Catalogue, viewers: Ratings) -> None:
-    model = model_class("svd")(feedback="implicit", factors=20).fit(viewers)
+    model = model_class("svd")(task="lists", factors=20).fit(viewers)
     by_title = {films.title_of(i): str(i) for i in films.item_ids[:40]}
     items = list(by_title.values())  # remakes have one title
     for used in (model, None):

@@ -53,7 +53,7 @@ def test_no_category_and_extra_columns() -> None:
     ("change", "message"),
     [
         ({"item_id": [1, 2, 1]}, "rows 1 and 3 have the same item_id 1"),
-        ({"item_id": [1, None, 2]}, "row 2 has no usable item_id"),
+        ({"item_id": [1, None, 2]}, "the catalogue: row 2: item_id is missing"),
     ],
 )
 def test_bad_items_are_named(change, message) -> None:

@@ -52,7 +52,7 @@ def test_sums_are_those_of_local_to_the_bit(spark, viewers: Ratings) -> None:
 
 
 def test_a_fit_is_that_of_local_to_the_bit(spark, viewers: Ratings, films) -> None:
-    settings = {"epsilon": 50.0, "unit": "user", "feedback": "implicit", "seed": 3}
+    settings = {"epsilon": 50.0, "unit": "user", "task": "lists", "seed": 3}
     here = CovarianceSVD(**settings).fit(viewers, films)
     there = CovarianceSVD(**settings).fit(in_cluster(spark, viewers), films)
     assert there.record == here.record
@@ -317,7 +317,7 @@ def test_one_user_with_a_million_ratings_among_others(spark, tmp_path: Path, mon
 def test_as_spark_ml_knows_recommenders(spark, viewers: Ratings, tmp_path: Path) -> None:
     from epicrec.spark import PrivateRecommender, PrivateRecommenderModel
 
-    here = CovarianceSVD(epsilon=50.0, seed=3).fit(viewers)
+    here = CovarianceSVD(task="ratings", epsilon=50.0, seed=3).fit(viewers)
     names = {"user_id": "user", "item_id": "item"}
     table = viewers.to_table().select(["user_id", "item_id", "rating"])
     frame = spark.createDataFrame(table).withColumnsRenamed(names)

@@ -59,7 +59,9 @@ def effects_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def effects_games(unit: str, noise: str, monkeypatch: pytest.MonkeyPatch) -> list[Game]:
     effects_alone(monkeypatch)
-    return covariance_games(make_model("covariance-svd", epsilon=1.0, unit=unit, noise=noise))
+    return covariance_games(
+        make_model("covariance-svd", epsilon=1.0, task="ratings", unit=unit, noise=noise)
+    )
 
 
 def lists_games(unit: str, monkeypatch: pytest.MonkeyPatch) -> list[Game]:
@@ -67,7 +69,7 @@ def lists_games(unit: str, monkeypatch: pytest.MonkeyPatch) -> list[Game]:
     larger one. Fewer draws by popularity make a fit faster, and tell an audit as much."""
     monkeypatch.setattr("epicrec.models.private.learner._DRAWN", 128)
     monkeypatch.setattr("epicrec.models.private.learner._NOISES", 1)
-    model = make_model("covariance-svd", epsilon=20.0, unit=unit, feedback="implicit")
+    model = make_model("covariance-svd", epsilon=20.0, unit=unit, task="lists")
     games = tastes_games(model)
     assert model.released_["how tastes go together"] > 0.7
     return games
@@ -87,7 +89,7 @@ def test_what_is_proved_holds_and_most_of_it_is_found(row: Audited, monkeypatch:
 
 
 def test_the_covariance_is_measured_and_audited_where_people_are_many() -> None:
-    model = make_model("covariance-svd", epsilon=1.0)
+    model = make_model("covariance-svd", epsilon=1.0, task="ratings")
     *_, crowded = covariance_games(model)
     assert int(crowded.neighbours.split("; ")[1].split()[0]) > 1
     assert judge("crowded", [crowded], rounds=400, confidence=SURE).holds
@@ -103,9 +105,7 @@ def test_lists_hold_where_tastes_are_measured_and_most_of_it_is_found(
 
 
 def test_lists_with_laplace_noise_have_no_tastes_to_audit() -> None:
-    model = make_model(
-        "covariance-svd", epsilon=20.0, unit="user", feedback="implicit", noise="laplace"
-    )
+    model = make_model("covariance-svd", epsilon=20.0, unit="user", task="lists", noise="laplace")
     assert tastes_games(model) == []
 
 

@@ -41,7 +41,7 @@ class Toy(Perturber):
 class Counting(Recommender):
     """Items by how many people have them, with noise of scale 1/ε, or without."""
 
-    feedback = "implicit"
+    task = "lists"
 
     def __init__(self, *, epsilon: float = 0.1, leaks: bool = False) -> None:
         self.epsilon, self.leaks = epsilon, leaks
@@ -66,7 +66,7 @@ def shelf() -> Catalogue:
 class Floating(Perturber):
     """A rating with noise in floats, as numpy draws it: the digits say what was added to."""
 
-    feedback = "explicit"
+    task = "ratings"
 
     def __init__(self, *, epsilon: float = 1.0) -> None:
         self.epsilon, self.scale = epsilon, Scale(0, 1, 1)

@@ -1,12 +1,14 @@
 """Protocols: the right split, the right questions, honest results."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
 
 from epicrec.data import Dataset, Ratings, load_dataset
-from epicrec.errors import InputError
+from epicrec.data.splits import folds_of
+from epicrec.errors import EpicrecWarning, InputError
 from epicrec.evaluate import evaluate, evaluate_topn
 from epicrec.models import Recommender, make_model
 
@@ -19,7 +21,7 @@ def films_data() -> Dataset:
 class Oracle(Recommender):
     """Knows the whole truth: its lists must be judged perfect."""
 
-    feedback = "implicit"
+    task = "lists"
 
     def __init__(self, truth: Ratings) -> None:
         self.truth = truth
@@ -55,9 +57,42 @@ def test_result_is_json_and_repeatable(films_data) -> None:
     assert as_json["guarantee"]["status"] == "none"
 
 
-def test_topn_uses_implicit_feedback_where_it_can(films_data) -> None:
-    assert evaluate("item-knn", films_data, protocol="topn").settings["feedback"] == "implicit"
-    assert evaluate("item-knn", films_data).settings["feedback"] == "explicit"
+def test_what_is_evaluated_is_what_fit_makes(films_data) -> None:
+    """The task decides how a model is measured, and only asking for ratings changes the task."""
+    for options, task, protocol in (
+        ({}, "lists", "topn"),
+        ({"task": "ratings"}, "ratings", "rating"),
+        ({"protocol": "topn"}, "lists", "topn"),
+        ({"protocol": "rating"}, "ratings", "rating"),
+        ({"protocol": "topn", "task": "ratings"}, "ratings", "topn"),
+        ({"epsilon": 1.0}, "lists", "topn"),
+    ):
+        found = evaluate("item-knn", films_data, **options)
+        assert (found.settings["task"], found.protocol) == (task, protocol), options
+    assert evaluate("bias", films_data).protocol == "rating"
+    assert make_model("item-knn").task == make_model("svd", epsilon=1.0).task == "lists"
+    with pytest.raises(InputError, match="predicts no ratings"):
+        evaluate("svd", films_data, protocol="rating", task="lists")
+
+
+def test_an_epsilon_keeps_the_task() -> None:
+    for method, lists, ratings in (
+        ("svd", "covariance-svd", "covariance-svd"),
+        ("item-knn", "covariance-svd", "covariance-knn"),
+    ):
+        assert make_model(method, epsilon=1.0).method == lists
+        rated = make_model(method, epsilon=1.0, task="ratings")
+        assert (rated.method, rated.task) == (ratings, "ratings")
+
+
+def test_lists_of_a_model_for_ratings_warn_once(viewers: Ratings) -> None:
+    model = make_model("svd", task="ratings").fit(viewers)
+    with pytest.warns(EpicrecWarning, match="for lists make the model with task='lists'"):
+        model.recommend(viewers.user_ids[:1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.recommend(viewers.user_ids[:1])
+        make_model("svd").fit(viewers).recommend(viewers.user_ids[:1])
 
 
 @pytest.mark.parametrize(
@@ -115,7 +150,7 @@ def test_results_name_what_ran_and_what_was_asked(films_data) -> None:
 
 
 def test_settings_reach_the_model() -> None:
-    assert make_model("bias", damping=9).parameters() == {"damping": 9}
+    assert make_model("bias", damping=9).get_params() == {"damping": 9}
 
 
 @pytest.mark.realdata
@@ -130,5 +165,27 @@ def test_settings_reach_the_model() -> None:
 )
 def test_rmse_on_movielens(real_data, method, data, fraction, seed, bar) -> None:
     dataset = load_dataset(real_data / data)
-    result = evaluate(method, dataset, test_fraction=fraction, seed=seed)
+    result = evaluate(method, dataset, protocol="rating", test_fraction=fraction, seed=seed)
     assert result.metrics["rmse"] <= bar
+
+
+@pytest.mark.parametrize("protocol", ["rating", "topn"])
+def test_cross_validation_holds_out_everything_once(films_data, protocol) -> None:
+    ratings = films_data.ratings
+    held = np.zeros(len(ratings), int)
+    sizes = []
+    for train, test in folds_of(ratings, 4, per_user=protocol == "topn", seed=1):
+        assert len(train) + len(test) == len(ratings)
+        sizes.append(test.user_counts)
+        at = ratings.users.astype(np.int64) * ratings.n_items + ratings.items
+        held += np.isin(at, test.users.astype(np.int64) * ratings.n_items + test.items)
+    assert (held == 1).all()
+    if protocol == "topn":
+        assert np.ptp(np.array(sizes), axis=0).max() <= 1
+    found = evaluate("svd", films_data, protocol=protocol, folds=3)
+    assert len(found.folds) == len(found.to_dict()["folds"]) == 3
+    for name, value in found.metrics.items():
+        assert value == pytest.approx(np.mean([fold[name] for fold in found.folds]))
+    assert len({fold["rmse" if protocol == "rating" else "ndcg"] for fold in found.folds}) == 3
+    with pytest.raises(InputError, match="2 folds or more"):
+        evaluate("svd", films_data, folds=1)

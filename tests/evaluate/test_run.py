@@ -20,9 +20,9 @@ def test_errors_name_every_protocol(small: Dataset) -> None:
     with pytest.raises(InputError, match="no protocol 'x'") as unknown:
         evaluate("bias", small, protocol="x")
     assert all(name in str(unknown.value) for name in protocols())
-    with pytest.raises(InputError, match="measure them by") as wrong:
+    with pytest.raises(InputError, match="measure them by the protocol") as wrong:
         evaluate("s-epicrec", small, protocol="yang")
-    fitting = str(wrong.value).rpartition("measure them by ")[2].split(", ")
+    fitting = str(wrong.value).rpartition("the protocol ")[2].split(", ")
     assert {*fitting} == {"release-topn", "aggregates", "mae-loss"}
 
 

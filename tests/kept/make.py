@@ -59,8 +59,8 @@ MODELS: dict[str, dict[str, Any]] = {
     "item-knn": {"k": 5},
     "user-knn": {},
     "pcc": {},
-    "svd": {"factors": 3},
-    "covariance-svd": {"epsilon": 50.0, "seed": 1},
+    "svd": {"task": "ratings", "factors": 3},
+    "covariance-svd": {"task": "ratings", "epsilon": 50.0, "seed": 1},
     "covariance-knn": {"epsilon": 50.0, "unit": "user", "seed": 1},
     "private-bias": {"epsilon": 1.0, "seed": 1},
     "dpi-avg": {"epsilon": 1.0, "debias": True, "seed": 1},
@@ -351,7 +351,7 @@ def model_contents(path: Path) -> dict[str, Any]:
     best = loaded.recommend(newcomer, n=5)
     return {
         "method": loaded.method,
-        "feedback": loaded.feedback,
+        "task": loaded.task,
         "guarantee": {name: promise[name] for name in promise if name != "assumes"},
         "items": items,
         "users": known,

@@ -18,7 +18,7 @@ from epicrec.models.batch import write_lists, write_scores
 
 @pytest.fixture(scope="module")
 def model(viewers: Ratings):
-    return make_model("svd").fit(viewers)
+    return make_model("svd", task="ratings").fit(viewers)
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ MISTAKES = {
     "recommend absent.npz --all --output lists.txt": "name a .parquet or a .csv file",
     "recommend absent.npz --all --output no/lists.csv": "there is no folder no",
     "recommend model.npz --all --output l.csv --category Nothing": "no category 'Nothing'",
-    "recommend model.npz --all --output l.csv -n 0": "n must be at least 1",
+    "recommend model.npz --all --output l.csv -n 0": "n must be a whole number of at least 1",
     "predict absent.npz pairs.csv --output no/s.csv": "there is no folder no",
     "predict model.npz absent.csv --output s.csv": "absent.csv",
     "predict model.npz strangers.csv --output s.csv": "user nobody is unknown",

@@ -24,8 +24,8 @@ from epicrec.models.private.statistics import ItemEffects
 from epicrec.models.private_bias import PrivateBias
 
 MODELS = [
-    CovarianceSVD(epsilon=30, unit="user"),
-    CovarianceSVD(epsilon=300, feedback="implicit"),
+    CovarianceSVD(task="ratings", epsilon=30, unit="user"),
+    CovarianceSVD(epsilon=300, task="lists"),
     PrivateBias(epsilon=1),
     Popularity(epsilon=1),
     Collective(epsilon=8, most=1000),
@@ -99,7 +99,7 @@ def test_killed_at_every_file_it_goes_on_with_the_same_numbers(
 
 
 def test_exact_sums_go_when_their_release_is_there(public: Ratings, tmp_path: Path) -> None:
-    model = CovarianceSVD(epsilon=30, unit="user")
+    model = CovarianceSVD(task="ratings", epsilon=30, unit="user")
     folder = tmp_path / "kept"
     with suppress(Killed), kept_in(folder, model):
         model.fit(public)
@@ -110,23 +110,23 @@ def test_exact_sums_go_when_their_release_is_there(public: Ratings, tmp_path: Pa
 
 
 def test_the_same_as_without_a_checkpoint(public: Ratings, tmp_path: Path) -> None:
-    plain = CovarianceSVD(epsilon=30, seed=1).fit(public)
-    kept = CovarianceSVD(epsilon=30, seed=1)
+    plain = CovarianceSVD(task="ratings", epsilon=30, seed=1).fit(public)
+    kept = CovarianceSVD(task="ratings", epsilon=30, seed=1)
     with kept_in(tmp_path, kept):
         kept.fit(public)
     np.testing.assert_array_equal(plain.factors_, kept.factors_)
 
 
 def test_the_folder_of_another_fit_is_refused(public: Ratings, tmp_path: Path) -> None:
-    model = CovarianceSVD(epsilon=1)
+    model = CovarianceSVD(task="ratings", epsilon=1)
     with suppress(Killed), kept_in(tmp_path, model):
         model.fit(public)
         with pytest.raises(InputError, match="another fit is at work"), kept_in(tmp_path, model):
             pass
         raise Killed
     for other, ratings in (
-        (CovarianceSVD(epsilon=2), public),
-        (CovarianceSVD(epsilon=1), public.with_items(public.item_ids[:-1])),
+        (CovarianceSVD(task="ratings", epsilon=2), public),
+        (CovarianceSVD(task="ratings", epsilon=1), public.with_items(public.item_ids[:-1])),
     ):
         with pytest.raises(InputError, match="another fit began"), kept_in(tmp_path, other):
             other.fit(ratings)

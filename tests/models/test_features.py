@@ -1,13 +1,16 @@
 """Public features: every column as the slow way finds it, whatever the catalogue lacks."""
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from epicrec.data import Catalogue
+from epicrec.data import Catalogue, Ratings, find
 from epicrec.errors import InputError
-from epicrec.models import features
+from epicrec.evaluate.metrics import list_metrics
+from epicrec.models import features, make_model
 from epicrec.models.features import fame_of, item_features
 
 NAMES = ["Crime", "Drama", "Art", "War"]
@@ -101,3 +104,91 @@ def test_fame_without_such_a_column_is_refused_with_those_there_are() -> None:
     for catalogue in (None, named()):
         with pytest.raises(InputError, match=r"no column 'seen'.*none"):
             fame_of(catalogue, "seen", np.array([1]))
+
+
+# ---- columns by name ----------------------------------------------------------------------------
+
+
+def shop(n: int = 60) -> Catalogue:
+    """Items of two kinds, which every column but `serial` and `constant` tells apart."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(n) % 2
+    return Catalogue.from_frame(
+        pd.DataFrame(
+            {
+                "item_id": np.arange(n),
+                "tags": [["red"] if k else ["blue", "cold"] for k in kind],
+                "cast": ["Ann|Bob" if k else "Cyd" for k in kind],
+                "price": np.where(kind, 10.0, 20.0) + rng.random(n),
+                "embedding": [*(np.where(kind, 1.0, -1.0)[:, None] + rng.normal(0, 0.1, (n, 8)))],
+                "serial": [f"no {i}" for i in range(n)],
+                "constant": ["x"] * n,
+            }
+        )
+    )
+
+
+@pytest.mark.parametrize("name", ["tags", "cast", "price", "embedding"])
+def test_columns_by_name_are_zeros_and_ones_that_tell_items_apart(name: str) -> None:
+    items = shop()
+    found = item_features(items, items.item_ids, [name]).toarray()
+    assert set(np.unique(found)) == {0.0, 1.0}
+    assert (found[:, 0] == 1).all()
+    ids, kinds = np.arange(len(items)) % 2, found[:, 1:]
+    assert any((column == ids).all() or (column == 1 - ids).all() for column in kinds.T) or (
+        set(map(bytes, kinds[ids == 0])).isdisjoint(map(bytes, kinds[ids == 1]))
+    )
+    np.testing.assert_array_equal(found, item_features(items, items.item_ids, [name]).toarray())
+
+
+def test_columns_that_cannot_be_features_are_refused() -> None:
+    items = shop()
+    for names, said in (
+        (["tag"], "no column 'tag'.*the catalogue has genres, year, tags"),
+        (["serial"], "tells no items from others"),
+        (["constant"], "tells no items from others"),
+        ("tags", r"a list of columns, such as \['tags'\]"),
+    ):
+        with pytest.raises(InputError, match=said):
+            item_features(items, items.item_ids, names)
+    with pytest.raises(InputError, match="give a catalogue"):
+        item_features(None, items.item_ids, ["tags"])
+    uneven = Catalogue.from_frame(pd.DataFrame({"item_id": [1, 2], "v": [[1.0], [1.0, 2.0]]}))
+    with pytest.raises(InputError, match="differ in size"):
+        item_features(uneven, uneven.item_ids, ["v"])
+
+
+def test_a_guarantee_names_the_columns_and_the_record_those_left(viewers: Ratings) -> None:
+    items = shop(viewers.n_items)
+    columns = items.to_table().drop_columns(["item_id", "title", "genres"]).to_pydict()
+    known = Catalogue.from_frame(pd.DataFrame({"item_id": viewers.item_ids, **columns}))
+    for settings in ({}, {"task": "ratings"}):
+        model = make_model("svd", epsilon=1.0, features=["tags", "price"], **settings)
+        model.fit(viewers.with_items(viewers.item_ids), known)
+        said = "the catalogue's columns 'tags', 'price' are public, and not computed from these"
+        assert any(said in one for one in model.guarantee.assumes)
+        assert "not used of the catalogue: cast, embedding, serial, constant" in model.record
+    usual = make_model("private-bias").fit(viewers.with_items(viewers.item_ids), known)
+    assert any("'genres', 'title' are public" in one for one in usual.guarantee.assumes)
+
+
+@pytest.mark.parametrize("private", [{}, {"epsilon": 20.0, "unit": "user", "seed": 0}])
+def test_items_nobody_has_seen_are_ordered_by_their_features(
+    viewers: Ratings, films: Catalogue, private: dict[str, Any]
+) -> None:
+    """Every tenth item is held out from everybody; lists of only those find what people have."""
+    history = viewers.as_history()
+    held = np.arange(history.n_items) % 10 == 3
+    train, test = history.select(~held[history.items]), history.select(held[history.items])
+    judged = np.flatnonzero((train.user_counts > 0) & (test.user_counts > 0))
+    asked = test.users_at(judged)
+
+    def ndcg(**settings: Any) -> float:
+        model = make_model("svd", **private, **settings).fit(train, films)
+        lists = model.recommend(train.users_at(judged), n=10, items=history.item_ids[held])
+        items = find(history.item_ids, np.asarray(lists["item_id"].to_pylist()))
+        users = asked.positions(lists["user_id"].to_numpy())
+        wanted = np.column_stack([asked.users, asked.items])
+        return list_metrics(users, items, lists["rank"].to_numpy(), wanted, 10, len(held))["ndcg"]
+
+    assert ndcg() > 1.3 * ndcg(features=[])

@@ -85,7 +85,7 @@ def test_only_released_totals_are_learned_from(viewers: Ratings) -> None:
     for name, value in again.items():
         np.testing.assert_array_equal(getattr(model, name), value)
     learned = {name for name in vars(model) if name.endswith("_")}
-    public = {"item_ids_", "scale_", "histories_", "released_", "note_"}
+    public = {"item_ids_", "scale_", "histories_", "released_", "note_", "columns_", "unused_"}
     assert learned == {"totals_", *again, *public}
 
 

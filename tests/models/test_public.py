@@ -14,7 +14,7 @@ LISTED = [f"film-{i}" for i in range(8)]
 FILMS = Catalogue.from_columns(LISTED, LISTED, ["War"] * 8)
 PRIVATE: dict[str, dict[str, Any]] = {
     "private-bias": {"epsilon": 1.0},
-    "covariance-svd": {"epsilon": 1.0},
+    "covariance-svd": {"epsilon": 1.0, "task": "ratings"},
     "covariance-knn": {"as_published": True, "theta": 1.0},
     "dpi-avg": {"epsilon": 1.0},
     "dpm-avg": {"epsilon": 1.0},
@@ -46,7 +46,7 @@ def test_what_one_person_rated_is_not_in_the_file(model: Any, extra: Any, tmp_pa
     model.fit(table(*extra), items=LISTED, scale="1:5:1").save(tmp_path / "model.npz")
     saved = load(tmp_path / "model.npz")
     assert saved.item_ids_.tolist() == LISTED
-    assert saved.scale_ == (Scale(1, 5, 1) if model.feedback == "explicit" else None)
+    assert saved.scale_ == (Scale(1, 5, 1) if model.task == "ratings" else None)
     held = (tmp_path / "model.npz").read_bytes()
     assert not any("rated-once-4711".encode(code) in held for code in ("ascii", "utf-32-le"))
 
@@ -75,7 +75,7 @@ def test_nothing_is_guessed(model: Any) -> None:
         texts.add(str(refused.value))
     (text,) = texts
     assert "items=" in text
-    assert ("scale=" in text) == (model.feedback == "explicit")
+    assert ("scale=" in text) == (model.task == "ratings")
     assert "4711" not in text
     assert not hasattr(model, "item_ids_")
 

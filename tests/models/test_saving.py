@@ -36,7 +36,7 @@ def same_or_refused(path: Path, model: Any) -> bool:
         again = load(path)
     except InputError as error:
         return str(path) in str(error)
-    assert again.parameters() == model.parameters()
+    assert again.get_params() == model.get_params()
     if model.method != "dpi-avg":  # whose noise on a history in the call is fresh
         assert again.recommend(HISTORY).equals(model.recommend(HISTORY))
     return False

@@ -13,12 +13,12 @@ from epicrec.testing.recommenders import RecommenderContract
 
 class TestSVD(RecommenderContract):
     model_type = SVD
-    settings = {"factors": 8}
+    settings = {"factors": 8, "task": "ratings"}
 
 
 class TestSVDOfHistories(RecommenderContract):
     model_type = SVD
-    settings = {"factors": 8, "feedback": "implicit"}
+    settings = {"factors": 8, "task": "lists"}
 
 
 def test_users_are_solved_as_ridge_regression_says(viewers: Ratings) -> None:
@@ -34,7 +34,7 @@ def test_users_are_solved_as_ridge_regression_says(viewers: Ratings) -> None:
 
 
 def test_finds_the_checkerboard(checkerboard: Ratings) -> None:
-    model = SVD().fit(checkerboard)
+    model = SVD(task="ratings").fit(checkerboard)
     size = checkerboard.n_items
     scores = np.asarray(model._scores(checkerboard))
     assert np.all(scores[np.arange(size), np.arange(size)] > 3.5)
@@ -42,14 +42,14 @@ def test_finds_the_checkerboard(checkerboard: Ratings) -> None:
 
 def test_five_users_and_four_items_are_enough() -> None:
     ratings = Ratings.from_columns([1, 1, 2, 3, 4, 5, 5], list("abacdbd"), [5, 4, 3, 2, 1, 5, 4])
-    for feedback in ("explicit", "implicit"):
-        lists = SVD(feedback=feedback).fit(ratings).recommend([1], n=4)
+    for task in ("ratings", "lists"):
+        lists = SVD(task=task).fit(ratings).recommend([1], n=4)
         assert set(lists["item_id"].to_pylist()) == {"c", "d"}
 
 
 def test_factors_must_be_positive(viewers: Ratings) -> None:
     with pytest.raises(InputError, match="factors"):
-        SVD(factors=0).fit(viewers)
+        SVD(factors=0, task="ratings").fit(viewers)
 
 
 def test_leading_eigenpairs_are_those_of_lapack() -> None:
@@ -105,14 +105,14 @@ def test_cleaning_recovers_a_spike_from_noise() -> None:
 def test_bars_on_movielens(real_data) -> None:
     for name, fraction, seed, bar in (("ml-100k", 0.2, 42, 0.93), ("ml-1m", 0.1, 0, 0.855)):
         train, test = split_random(load_dataset(real_data / name).ratings, fraction, seed=seed)
-        scores = SVD().fit(train).predict(test, histories=train)["score"].to_numpy()
+        scores = SVD(task="ratings").fit(train).predict(test, histories=train)["score"].to_numpy()
         assert np.sqrt(np.mean((scores - test.values) ** 2)) <= bar
 
 
 @pytest.mark.realdata
 def test_ranks_movielens(real_data) -> None:
     train, test = split_per_user(load_dataset(real_data / "ml-100k").ratings, 0.2, seed=0)
-    lists = SVD(feedback="implicit").fit(train).recommend(train, n=10)
+    lists = SVD(task="lists").fit(train).recommend(train, n=10)
     held = set(zip(test.user_ids[test.users], test.item_ids[test.items], strict=True))
     pairs = zip(lists["user_id"].to_pylist(), lists["item_id"].to_pylist(), strict=True)
     hits = np.mean([pair in held for pair in pairs])

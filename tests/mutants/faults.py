@@ -75,7 +75,7 @@ NAMED = [
     Fault("a private fit guesses", "        self._check_public(ratings)\n", ""),
     Fault(
         "a private fit guesses the scale",
-        '"scale": scale or self.feedback == "implicit"', '"scale": True',
+        '"scale": scale or self.task == "lists"', '"scale": True',
     ),
     Fault(
         "items are rated ones, too",
@@ -125,6 +125,28 @@ NAMED = [
     Fault(
         "block offset of predictions",
         "[rows[span] - start, items[span]]", "[rows[span], items[span]]",
+    ),
+    Fault(
+        "excluded items are listed",
+        "if not value > worst or excluded[item]:", "if not value > worst:",
+    ),
+    Fault(
+        "of equal items the last",
+        "(value == other and item > than)", "(value == other and item < than)",
+    ),
+    Fault(
+        "histories of a private model in its pickle",
+        'if histories is not None and model.guarantee.status == "none":',
+        "if histories is not None:",
+    ),
+    Fault(
+        "what a ledger refuses is kept",
+        "if name not in self.get_params()]:\n                delattr(self, name)",
+        "if name not in self.get_params()]:\n                pass",
+    ),
+    Fault(
+        "a guarantee forgets public columns",
+        "budget.guarantee(*assumption(self.columns_), *famous)", "budget.guarantee(*famous)",
     ),
     Fault("block offset of lists", "block.user_ids[rows]", "histories.user_ids[rows]"),
     Fault(
@@ -221,8 +243,7 @@ NAMED = [
     ),
     Fault(
         "fame that the guarantee does not name",
-        "budget.guarantee(*([] if fame is None else [FAME.format(self.fame)]))",
-        "budget.guarantee()",
+        "famous = [] if fame is None else [FAME.format(self.fame)]", "famous: list[str] = []",
     ),
     Fault("noise of one turn for all", 'derived(self.seed, "measurement", turn)', "self.seed"),
     Fault(

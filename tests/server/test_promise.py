@@ -33,7 +33,7 @@ WATCHED, HIDDEN = "heat-1995", "alien-1979"
 Fit = Callable[[Ratings, Settings, Catalogue], Recommender]
 
 
-@pytest.fixture(scope="module", params=["implicit", "explicit"])
+@pytest.fixture(scope="module", params=["lists", "ratings"])
 def pinned(request: pytest.FixtureRequest, films: Catalogue, viewers: Ratings) -> Fit:
     """Publishing gives this one model, whatever the ratings are."""
     made = make_model("covariance-svd", epsilon=4.0, delta=1e-6, unit="user",
@@ -169,7 +169,7 @@ def test_lists_come_from_the_model_and_ones_own_rows(tmp_path: Path, pinned: Fit
         ]
         assert me.put("/api/feedback", json=rows).status_code == 200
         history = Ratings.from_columns(
-            ["me"] * 2, own, [5, 5] if model.feedback == "explicit" else None, scale=model.scale_
+            ["me"] * 2, own, [5, 5] if model.task == "ratings" else None, scale=model.scale_
         )
         order = model.recommend(history, n=600)["item_id"].to_pylist()
         expected = order[:20]

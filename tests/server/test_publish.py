@@ -30,7 +30,7 @@ PROMISE = Guarantee(epsilon=1.0, unit="user", relation="add or remove one")
 class Fake:
     """Stands for a private model: what it learned is the number of ratings."""
 
-    feedback = "implicit"
+    task = "lists"
 
     def __init__(self, ratings: Ratings, guarantee: Guarantee) -> None:
         self.item_ids_, self.guarantee, self.content = ratings.item_ids, guarantee, len(ratings)
@@ -116,21 +116,19 @@ def test_ratings_users_gave_are_a_source(settings: Settings, database: Database)
     assert seen[0].scale == Scale.parse(settings.rating_scale)
 
 
-@pytest.mark.parametrize("feedback", ["implicit", "explicit"])
+@pytest.mark.parametrize("task", ["lists", "ratings"])
 def test_items_and_scale_of_a_set_are_the_operators(
-    settings: Settings, database: Database, feedback: str, tmp_path: Path
+    settings: Settings, database: Database, task: str, tmp_path: Path
 ) -> None:
     """Neither an item that one person rated nor the one 4.5 among whole stars is in the model."""
     file = tmp_path / "own.csv"
     rows = ["a,heat-1995,4", "a,alien-1979,2", "b,heat-1995,4.5", "b,rated by one only,5"]
     file.write_text("\n".join(["user_id,item_id,rating", *rows]))
-    settings = replace(
-        settings, train_from=str(file), publish_feedback=feedback, rating_scale="0.5:5:0.5"
-    )
+    settings = replace(settings, train_from=str(file), publish_task=task, rating_scale="0.5:5:0.5")
     seen: list[Ratings] = []
     publish.publish(settings, database, lambda r, *_: seen.append(r) or Fake(r, PROMISE))
     assert seen[0].item_ids.tolist() == CATALOGUE
-    if feedback == "explicit":
+    if task == "ratings":
         assert seen[0].scale == Scale(0.5, 5, 0.5)
 
 
@@ -175,10 +173,10 @@ def test_there_may_be_none(tmp_path: Path) -> None:
         assert serving.client().get("/api/model/info").status_code == 404
 
 
-@pytest.mark.parametrize("feedback", ["implicit", "explicit"])
-def test_a_device_ranks_with_it(tmp_path: Path, feedback: str) -> None:
+@pytest.mark.parametrize("task", ["lists", "ratings"])
+def test_a_device_ranks_with_it(tmp_path: Path, task: str) -> None:
     """Published by the job of a running server, fetched, loaded, used with a true history."""
-    chosen = {"train_from": "films", "publish_feedback": feedback, "publish_epsilon": 4.0}
+    chosen = {"train_from": "films", "publish_task": task, "publish_epsilon": 4.0}
     with running(tmp_path / "server", catalogue="films", **chosen) as serving:
         wait_for(lambda: serving.client().get("/api/model/info").status_code == 200)
         file = tmp_path / "model.npz"
@@ -191,7 +189,7 @@ def test_a_device_ranks_with_it(tmp_path: Path, feedback: str) -> None:
     model = load_model(file)
     history = Ratings.from_columns(
         ["me"] * 3, ["heat-1995", "alien-1979", "the-godfather-1972"],
-        None if feedback == "implicit" else [5, 4, 5],
+        None if task == "lists" else [5, 4, 5],
     )  # fmt: skip
     found = model.recommend(history, n=5)
     assert len(found) == 5

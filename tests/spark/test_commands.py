@@ -47,7 +47,7 @@ def run(spark, cluster, capsys) -> Any:  # noqa: ARG001
 
 
 MEASURED = [
-    ("covariance-svd", "--epsilon", "30", "--unit", "user"),
+    ("covariance-svd", "--task", "ratings", "--epsilon", "30", "--unit", "user"),
     ("covariance-svd", "--protocol", "topn", "--epsilon", "30", "--max-users", "20"),
     ("popularity", "--protocol", "topn", "--epsilon", "1", "--relevant-from", "4", "-n", "5"),
 ]

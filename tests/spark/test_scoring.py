@@ -16,7 +16,7 @@ from epicrec.spark.recommender import _predicted, _recommended
 
 @pytest.fixture(scope="module")
 def model(viewers: Ratings) -> CovarianceSVD:
-    return CovarianceSVD(epsilon=50.0, seed=3).fit(viewers)
+    return CovarianceSVD(task="ratings", epsilon=50.0, seed=3).fit(viewers)
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,13 @@ from epicrec.cli.options import (
     Delta,
     EngineOption,
     Epsilon,
-    FeedbackOption,
+    FeaturesOption,
     ItemsOption,
     Json,
     Master,
     ScaleOption,
     Set,
+    TaskOption,
     Unit,
     check_engine,
     load_data,
@@ -40,13 +41,20 @@ if TYPE_CHECKING:
 def evaluate(
     method: Annotated[str, typer.Argument(help="A method; 'epicrec methods' lists them.")],
     data: Data = "films",
-    protocol: Annotated[str, typer.Option(help="How it is measured: rating, topn, ….")] = "rating",
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="How it is measured; without it by its task: topn for lists, rating."),
+    ] = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     unit: Unit = None,
-    feedback: FeedbackOption = None,
+    task: TaskOption = None,
+    features: FeaturesOption = None,
     as_published: AsPublished = False,
     test_fraction: Annotated[float, typer.Option(help="The share that is held out.")] = 0.2,
+    folds: Annotated[
+        int | None, typer.Option(help="Cross-validation: hold out each of so many parts in turn.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Fixes the split and, in experiments, the noise.")] = 0,
     n: Annotated[int, typer.Option("-n", help="The length of the lists.")] = 10,
     relevant_from: Annotated[
@@ -64,16 +72,21 @@ def evaluate(
 ) -> None:
     """Fit a method on one part of a data set and measure it on the other."""
     from epicrec.evaluate import evaluate as run
+    from epicrec.evaluate.protocols import usual_protocol
+    from epicrec.parameters import given
 
     check_engine(engine, master)
     with progress():
-        rated = master is None or protocol != "topn"
+        chosen = given(epsilon=epsilon, task=task, as_published=as_published or None)
+        own = read_settings(settings, features)
+        rated = master is None or (protocol or usual_protocol(method, chosen | own)) != "topn"
         dataset = load_data(data, scale, items, rated=rated, master=master)
         result = (run if master is None else _in_cluster())(
             method,
             dataset,
             protocol=protocol,
             test_fraction=test_fraction,
+            **given(folds=folds),
             seed=seed,
             n=n,
             relevant_from=relevant_from,
@@ -81,15 +94,19 @@ def evaluate(
             epsilon=epsilon,
             delta=delta,
             unit=unit,
-            feedback=feedback,
+            task=task,
             as_published=as_published or None,
-            settings=read_settings(settings),
+            settings=own,
         )
     say_guesses(dataset.ratings)
 
     def plain() -> None:
         ran = method if result.method == method else f"{result.method} (for {method})"
-        print_table(f"{ran} on {result.data}, protocol {protocol}", [dict(result.metrics)])
+        ran += f", {result.settings['task']}" if "task" in result.settings else ""
+        print_table(f"{ran} on {result.data}, protocol {result.protocol}", [dict(result.metrics)])
+        if result.folds:
+            rows = [{"fold": at, **fold} for at, fold in enumerate(result.folds, 1)]
+            print_table("Each fold", rows)
         out.print(f"Guarantee: {result.guarantee}")
         print_record(result.record)
         spent = ", ".join(f"{name} {value:.2f} s" for name, value in result.seconds.items())
@@ -130,13 +147,13 @@ def _method_row(kind: str, group: str, name: str, cls: Any) -> dict[str, str]:
     from epicrec.parameters import taken
     from epicrec.registry import OURS, entry
 
-    both = kind == "model" and "feedback" in taken(cls)
+    both = kind == "model" and "task" in taken(cls)
     package = entry(group, name).package
     return {
         "method": name,
         "kind": kind,
         "unit": " or ".join(cls.units),
-        "feedback": "explicit or implicit" if both else cls.feedback,
+        "task": "ratings or lists" if both else cls.task,
         "status": cls.status,
         "with --epsilon": PRIVATE.get(name, "") if kind == "model" else "",
         "package": "" if package == OURS else package,
@@ -153,7 +170,8 @@ def fit(
     epsilon: Epsilon = None,
     delta: Delta = None,
     unit: Unit = None,
-    feedback: FeedbackOption = None,
+    task: TaskOption = None,
+    features: FeaturesOption = None,
     as_published: AsPublished = False,
     settings: Set = None,
     items: ItemsOption = None,
@@ -176,14 +194,14 @@ def fit(
     check_output(model)
     check_engine(engine, master)
     options = given(
-        epsilon=epsilon, delta=delta, unit=unit, feedback=feedback,
+        epsilon=epsilon, delta=delta, unit=unit, task=task,
         as_published=as_published or None,
     )  # fmt: skip
     with progress():
-        recommender = make_model(method, **options | read_settings(settings))
+        recommender = make_model(method, **options | read_settings(settings, features))
         _check_public(recommender, data, items, read_scale(scale), context.ensure_object(list))
         with kept_in(checkpoint, recommender) if checkpoint else nullcontext():
-            rated = recommender.feedback == "explicit"
+            rated = recommender.task == "ratings"
             learned_from = load_data(data, scale, items, rated=rated, master=master)
             fitted = recommender.fit(learned_from.ratings, learned_from.catalogue)
             fitted.save(model)
@@ -192,12 +210,13 @@ def fit(
         "model": str(model),
         "method": fitted.method,
         "asked": method,
+        "task": fitted.task,
         "guarantee": fitted.guarantee.to_dict(),
         "record": fitted.record,
     }
 
     def plain() -> None:
-        out.print(f"wrote {model}. Guarantee: {fitted.guarantee}")
+        out.print(f"wrote {model}, for {fitted.task}. Guarantee: {fitted.guarantee}")
         print_record(fitted.record)
 
     show(result, as_json, plain)

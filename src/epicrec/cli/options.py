@@ -38,9 +38,16 @@ Delta = Annotated[float | None, typer.Option("--delta", help="δ, for Gaussian n
 Unit = Annotated[
     str | None, typer.Option("--unit", help="What is hidden: a 'rating' or a whole 'user'.")
 ]
-FeedbackOption = Annotated[
+TaskOption = Annotated[
     str | None,
-    typer.Option("--feedback", help="'explicit' (ratings) or 'implicit' (what was seen)."),
+    typer.Option("--task", help="'lists' of what to choose, or predicted 'ratings'."),
+]
+FeaturesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--features",
+        help="Public columns of the catalogue to learn from, such as genres,year,tags,price.",
+    ),
 ]
 AsPublished = Annotated[
     bool, typer.Option("--as-published", help="The paper's own version, with its flaws.")
@@ -113,9 +120,12 @@ def check_engine(engine: str, master: str | None) -> None:
         raise InputError("--engine spark and --master URL go together, such as --master 'local[2]'")
 
 
-def read_settings(pairs: list[str] | None) -> dict[str, Any]:
-    """`key=value` pairs; a value is read as JSON where it is JSON, as text otherwise."""
-    settings = {}
+def read_settings(pairs: list[str] | None, features: str | None = None) -> dict[str, Any]:
+    """`key=value` pairs; a value is read as JSON where it is JSON, as text otherwise. `features`
+    are names with commas between them."""
+    settings: dict[str, Any] = {}
+    if features is not None:
+        settings["features"] = [name.strip() for name in features.split(",") if name.strip()]
     for pair in pairs or []:
         key, equals, value = pair.partition("=")
         if not equals:

@@ -80,6 +80,7 @@ def _show_list(
 ) -> None:
     allowed = None if category is None else _of_category(items, category)
     seen = _read_history(history, fitted)
+    _say_unknown(fitted, seen, history)
     rows = [
         {
             "rank": row["rank"],
@@ -91,6 +92,21 @@ def _show_list(
     ]
     title = "For you" if category is None else f"For you: {category}"
     _show(fitted, {"items": rows}, json, lambda: print_table(title, rows))
+
+
+def _say_unknown(fitted: Recommender, seen: Any, path: Path) -> None:
+    """Say which items of a history mean nothing to the model; refuse where all do."""
+    from epicrec.data import find
+
+    ids = seen.item_ids if hasattr(seen, "item_ids") else seen["item_id"].to_numpy()
+    unknown = ids[find(fitted.item_ids_, ids) < 0]
+    if len(unknown) == 0:
+        return
+    named = ", ".join(map(str, unknown[:5])) + (", …" if len(unknown) > 5 else "")
+    said = f"{len(unknown):,} of {len(ids):,} items in {path} are unknown to the model: {named}"
+    if len(unknown) == len(ids):
+        raise InputError(f"{said}; ids are those of the items it was fitted on")
+    err.print(f"{said}; left out", soft_wrap=True)
 
 
 def _of_category(items: Catalogue, category: str) -> Any:
@@ -121,6 +137,8 @@ def predict(
     to = _checked_output(output, "scores.parquet")
     source = Source(pairs)
     fitted = load(model)
+    if fitted.task == "lists":
+        err.print("the model is for lists: its scores order items and are no ratings")
     with progress():
         rows, unknown = write_scores(to, fitted, source, _histories(fitted, data))
     if unknown:
@@ -139,7 +157,7 @@ def _checked_output(output: Path | None, such_as: str) -> Path:
 def _histories(fitted: Recommender, data: str | None) -> Ratings:
     """The histories of the named data set, or those that the model keeps."""
     if data is not None:
-        rated = fitted.feedback == "explicit"
+        rated = fitted.task == "ratings"
         found: Ratings = load_data(data, None, rated=rated).ratings
         return found
     if fitted.histories_ is None:

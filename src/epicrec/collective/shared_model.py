@@ -26,7 +26,6 @@ from epicrec.collective.messages import Refusal
 from epicrec.collective.results import Taught, released
 from epicrec.collective.task import RoundParameters, Task
 from epicrec.data import Catalogue, Ratings
-from epicrec.models.base import Feedback
 from epicrec.models.factors import ReleasedFactors
 from epicrec.models.features import item_features
 from epicrec.models.private.budget import check_budget
@@ -101,10 +100,12 @@ class Collective(ReleasedFactors):
     servers; μ counts that of one, because the other may be the adversary. Fitted in process, the
     sums are the same integers as those of sealed shares.
 
+    `most` is how many devices there can be at most, which the range of the sums has to hold.
+
     Unit: user; this person's history against an empty one from the same participating device.
     """
 
-    feedback: Feedback = "implicit"
+    task = "lists"
     status = "proved"
     units = ("user",)
 

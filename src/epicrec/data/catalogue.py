@@ -13,6 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from epicrec.arrays import Array, Floats, Integers
+from epicrec.data.columns import ids_of
+from epicrec.data.frames import table_from_frame
 from epicrec.data.ids import find, is_ordered
 from epicrec.errors import InputError
 
@@ -37,7 +39,8 @@ class CategoryRows:
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Items in order of their ids; unknown years are 0; `popularity` is public knowledge or None.
+    """Items in order of their ids: `item_ids`, `titles`, `years` (0 where unknown), categories, and
+    `popularity`, which is public knowledge or None. `extra` has the source's other columns.
 
     `indices[indptr[i]:indptr[i + 1]]` are the categories of item i as positions in `categories`.
 
@@ -58,14 +61,27 @@ class Catalogue:
 
     @classmethod
     def from_columns(cls, item_id: Any, title: Any, genres: Any, **columns: Any) -> Self:
+        """From plain sequences: `item_id`, `title`, `genres` and further columns by name."""
         return cls.from_table(
             pa.table({"item_id": item_id, "title": title, "genres": genres, **columns})
         )
 
     @classmethod
+    def from_frame(cls, frame: Any) -> Self:
+        """From a `frame` of pandas, polars, pyarrow, … with the column `item_id`; the others are
+        those of `from_table`, as far as they are known."""
+        table = table_from_frame(frame, "the catalogue")
+        if "item_id" in table.column_names:
+            ids = [str(i) for i in table["item_id"].to_pylist()]
+            for name, column in (("title", pa.array(ids)), ("genres", pa.nulls(len(ids)))):
+                if name not in table.column_names:
+                    table = table.append_column(name, column)
+        return cls.from_table(table)
+
+    @classmethod
     def from_table(cls, table: pa.Table) -> Self:
-        """From the columns `item_id, title, genres` ('|' between genres) and, where known, `year`
-        and `popularity`; other columns are kept as they are in `extra`."""
+        """From a `table` with `item_id, title, genres` (lists, or text with '|' between them) and,
+        where known, `year` and `popularity`; other columns are kept as they are in `extra`."""
         for name in ("item_id", "title", "genres"):
             if name not in table.column_names:
                 raise InputError(
@@ -75,14 +91,10 @@ class Catalogue:
                 )
         if table.num_rows == 0:
             raise InputError("the catalogue is empty; give at least one item")
-        ids = np.asarray(table["item_id"].to_pylist())
-        if ids.dtype == object or ids.dtype.kind == "f":
-            missing = (
-                table["item_id"].to_pylist().index(None) + 1 if table["item_id"].null_count else 1
-            )
-            raise InputError(
-                f"the catalogue's row {missing} has no usable item_id; give whole numbers or text"
-            )
+        try:
+            ids = np.asarray(ids_of(table, "item_id").to_pylist())
+        except InputError as error:
+            raise InputError(f"the catalogue: {error}") from error
         order = np.argsort(ids, kind="stable")
         ids = ids[order]
         repeated = np.flatnonzero(ids[1:] == ids[:-1])
@@ -92,8 +104,8 @@ class Catalogue:
                 f"have the same item_id {ids[repeated[0]]}; keep one"
             )
         table = table.take(pa.array(order))
-        titles = np.array([t or "" for t in table["title"].to_pylist()], dtype=object)
-        names = [_genres(text) for text in table["genres"].to_pylist()]
+        titles = np.array([str(t or "") for t in table["title"].to_pylist()], dtype=object)
+        names = labels_of(table, "genres")
         categories = tuple(sorted(set().union(*names)))
         position = {name: j for j, name in enumerate(categories)}
         indptr = np.concatenate([[0], np.cumsum([len(n) for n in names])]).astype(np.int64)
@@ -106,7 +118,7 @@ class Catalogue:
             indptr=indptr,
             indices=indices,
             popularity=(
-                np.nan_to_num(np.asarray(table["popularity"].to_numpy(), dtype=np.float64))
+                np.nan_to_num(numbers_of(table, "popularity"))
                 if "popularity" in table.column_names
                 else None
             ),
@@ -128,7 +140,7 @@ class Catalogue:
         return table
 
     def positions(self, item_ids: Any) -> Integers:
-        """The positions of these items in the catalogue; -1 for unknown items."""
+        """The positions of `item_ids` in the catalogue; -1 for unknown items."""
         return find(self.item_ids, item_ids, ordered=self._is_ordered)
 
     def categories_of(self, item: int) -> tuple[str, ...]:
@@ -137,7 +149,7 @@ class Catalogue:
         return tuple(self.categories[j] for j in self.indices[span])
 
     def title_of(self, item_id: Any) -> str:
-        """The title, or the id itself where the catalogue does not know it."""
+        """The title of `item_id`, or the id itself where the catalogue does not know it."""
         at = int(self.positions([item_id])[0])
         return str(self.titles[at]) if at >= 0 else str(item_id)
 
@@ -192,13 +204,41 @@ def _columns(table: pa.Table | None) -> tuple[list[str], list[Any]]:
     return ([], []) if table is None else (table.column_names, table.columns)
 
 
-def _genres(text: str | None) -> set[str]:
-    return {g.strip() for g in (text or "").split("|")} - NO_CATEGORY
+def labels_of(table: pa.Table, name: str) -> list[set[str]]:
+    """The labels of each row: a list of them, or a text with '|' between them."""
+    kind = table[name].type
+    if pa.types.is_null(kind):
+        return [set() for _ in range(table.num_rows)]
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    inner = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else kind
+    if not (pa.types.is_string(inner) or pa.types.is_large_string(inner)):
+        raise InputError(
+            f"the catalogue's column {name!r} has the type {kind}; give lists of text, or text "
+            "with '|' between the parts"
+        )
+    rows = table[name].to_pylist()
+    split = (row.split("|") if isinstance(row, str) else row or () for row in rows)
+    return [{part.strip() for part in row if part is not None} - NO_CATEGORY for row in split]
+
+
+def numbers_of(table: pa.Table, name: str) -> Floats:
+    """A column of numbers; NaN where there is none."""
+    found = np.full(table.num_rows, np.nan)
+    for row, value in enumerate(table[name].to_pylist()):
+        try:
+            found[row] = np.nan if value is None or value == "" else float(value)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"the catalogue has the {name} {value!r} for item {table['item_id'][row]}; give "
+                "numbers, and leave unknown ones empty"
+            ) from None
+    return found
 
 
 def _years(table: pa.Table, titles: npt.NDArray[np.object_]) -> npt.NDArray[np.int32]:
     """From the column `year`, else from a year in brackets at the end of the title, else 0."""
     if "year" in table.column_names:
-        return np.array([int(y or 0) for y in table["year"].to_pylist()], dtype=np.int32)
+        return np.nan_to_num(numbers_of(table, "year")).astype(np.int32)
     found = (_YEAR_IN_TITLE.search(title) for title in titles)
     return np.array([int(m.group(1)) if m else 0 for m in found], dtype=np.int32)

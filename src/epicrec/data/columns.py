@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from epicrec.arrays import Array
+from epicrec.data.frames import explained
 from epicrec.data.scale import KNOWN_SCALES, Scale
 from epicrec.errors import InputError
 
@@ -32,33 +33,20 @@ class BadRow(InputError):
 
 def table_from_columns(columns: Mapping[str, Any]) -> pa.Table:
     """From plain sequences or arrays; None is a column that is absent."""
-    arrays = {name: _arrow(c) for name, c in columns.items() if c is not None}
+    arrays = {name: _arrow(name, c) for name, c in columns.items() if c is not None}
     if len({len(a) for a in arrays.values()}) > 1:
         lengths = ", ".join(f"{name} {len(a):,}" for name, a in arrays.items())
         raise InputError(f"the columns differ in length ({lengths}); give each the same length")
     return pa.table(arrays)
 
 
-def _arrow(column: Any) -> Any:
+def _arrow(name: str, column: Any) -> Any:
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return column
-    return pa.array(column, from_pandas=True)
-
-
-def table_from_frame(frame: Any) -> pa.Table:
-    """From any dataframe: pandas, polars, pyarrow, …"""
-    if isinstance(frame, pa.Table):
-        return frame
-    import narwhals as nw
-
     try:
-        native = nw.from_native(frame, eager_only=True)
-    except TypeError as error:
-        raise InputError(
-            f"cannot read ratings from a {type(frame).__name__}; pass a pandas, polars or "
-            f"pyarrow table, or use Ratings.from_columns ({error})"
-        ) from error
-    return native.to_arrow()
+        return pa.array(column, from_pandas=True)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise InputError(explained(name, column)) from error
 
 
 def without_ratings(table: pa.Table) -> pa.Table:
@@ -133,6 +121,11 @@ def check_on(scale: Scale, values: npt.NDArray[np.float32]) -> None:
         )
 
 
+def said_off(off: int, of: int, scale: Scale) -> str:
+    """How many ratings are left out because they are off the scale."""
+    return f"{off:,} of {of:,} ratings are off the scale {scale.text} and left out"
+
+
 def repeats(user_id: Any, item_id: Any) -> str:
     """What is wrong with a row that repeats another."""
     return f"user {user_id!s} and item {item_id!s} again; keep one rating for each user and item"
@@ -152,9 +145,15 @@ def ids_of(table: pa.Table, name: str, first: int = 0) -> pa.ChunkedArray:
                 f"{name} is {whole[bad[0]]}; ids are whole numbers or text", first + int(bad[0])
             )
         return pa.chunked_array([whole.astype(np.int64)])
-    if pa.types.is_integer(column.type) or pa.types.is_string(column.type):
-        return column
-    return column if pa.types.is_large_string(column.type) else pc.cast(column, pa.string())
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)
+    if not any(fits(column.type) for fits in kinds):
+        raise InputError(
+            f"the column {name} has the type {column.type}; ids are whole numbers or text, so "
+            "convert it first, for example to text"
+        )
+    return column
 
 
 def _first(values: Array, wrong: Callable[[Array], Array]) -> int | None:

@@ -47,13 +47,13 @@ SCALES = {
 
 @dataclass(frozen=True)
 class Dataset:
-    """Ratings with the catalogue of their items, where there is one."""
+    """The `ratings` of a `name`, with the `catalogue` of their items, where there is one;
+    `left_out` were of items that are not listed, or off the scale."""
 
     name: str
     ratings: Ratings
     catalogue: Catalogue | None
     left_out: int = 0
-    """How many ratings were of items that are not listed, or off the scale."""
 
 
 def search_folders() -> list[Path]:

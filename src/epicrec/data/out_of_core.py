@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -32,12 +33,13 @@ from epicrec.data.columns import (
     optional,
     rating_values,
     repeats,
+    said_off,
 )
 from epicrec.data.formats import Source
 from epicrec.data.ids import find, is_ordered
 from epicrec.data.ratings import Ratings, describe_columns
 from epicrec.data.scale import KNOWN_SCALES, Scale
-from epicrec.errors import InputError
+from epicrec.errors import EpicrecWarning, InputError
 from epicrec.files import refused
 from epicrec.progress import report
 
@@ -184,6 +186,7 @@ def _write(aside: _Aside, order: _Order, place: Path, scale: Scale | None, rows:
     """Write the columns, bucket by bucket; return where each user's ratings begin."""
     edges = _edges(order.counts, rows)
     kept = np.empty(len(order.user_ids), np.int64)
+    off = 0
     with ExitStack() as files:
         columns = {
             field: files.enter_context(
@@ -196,12 +199,16 @@ def _write(aside: _Aside, order: _Order, place: Path, scale: Scale | None, rows:
             records = _sorted(bucket, aside, order)
             keep = records["item"] < len(order.item_ids)
             if scale is not None:
-                keep &= scale.holds(records["value"])
+                holds = scale.holds(records["value"])
+                off += int(np.count_nonzero(~holds))
+                keep &= holds
             records = records if keep.all() else records[keep]
             kept[first:last] = np.bincount(records["user"] - first, minlength=last - first)
             for field, column in columns.items():
                 column.append(records[field])
             report("sorting ratings", at + 1, len(edges) - 1)
+    if scale is not None and off:
+        warnings.warn(said_off(off, int(order.counts.sum()), scale), EpicrecWarning, stacklevel=4)
     return np.concatenate([[0], np.cumsum(kept)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,12 @@ import pyarrow.parquet as pa_parquet
 
 from epicrec.arrays import Array
 from epicrec.data.catalogue import Catalogue
-from epicrec.data.columns import table_from_frame, without_ratings
+from epicrec.data.columns import without_ratings
+from epicrec.data.frames import ids_given, table_from_frame
 from epicrec.data.ids import find
 from epicrec.data.ratings import Ratings
-from epicrec.data.scale import Scale, write_scale
-from epicrec.errors import InputError
+from epicrec.data.scale import Scale, as_scale, write_scale
+from epicrec.errors import EpicrecWarning, InputError
 
 
 @dataclass(frozen=True)
@@ -34,11 +36,10 @@ def over_public(
 ) -> Ratings:
     """Ratings, or any dataframe of them, over a public list of items and on a public scale.
 
-    Ratings outside the list or off the scale are left out silently: an error would reveal them.
-    None leaves the list or the scale as it is. Without `rated`, only which items were seen counts.
+    Ratings outside the list or off the scale are left out, and a warning counts them. None leaves
+    the list or the scale as it is. Without `rated`, only which items were seen counts.
     """
-    if isinstance(scale, str):
-        scale = Scale.parse(scale)
+    scale = as_scale(scale)
     if isinstance(ratings, Ratings):
         taken = ratings
         if rated and scale is not None and taken.scale is not None:
@@ -47,7 +48,17 @@ def over_public(
         table = table_from_frame(ratings)
         table = table if rated else without_ratings(table)
         taken = Ratings.from_table(table, scale=scale if rated else None, leave_out=True)
-    return taken if items is None else taken.with_items(item_list(items))
+    if items is None:
+        return taken
+    listed = taken.with_items(item_list(items))
+    if len(listed) < len(taken):
+        warnings.warn(
+            f"{len(taken) - len(listed):,} of {len(taken):,} ratings are of items that are not "
+            "listed, and left out",
+            EpicrecWarning,
+            stacklevel=3,
+        )
+    return listed
 
 
 def item_list(items: Any) -> Array:
@@ -56,10 +67,8 @@ def item_list(items: Any) -> Array:
     >>> item_list(["b", "a", "b"]).tolist()
     ['a', 'b']
     """
-    ids = np.asarray(items)
-    if ids.dtype == object and len(ids) and all(isinstance(i, str) for i in ids.ravel()):
-        ids = ids.astype(str)
-    if ids.ndim != 1 or ids.dtype.kind not in "iuUS" or not len(ids):
+    ids = None if isinstance(items, str) else ids_given(items)
+    if ids is None or ids.ndim != 1 or ids.dtype.kind not in "iuUS" or not len(ids):
         raise InputError(
             "the list of items must name at least one item, by whole numbers or text; give a list "
             "of ids, such as those of a catalogue (catalogue.item_ids)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,12 +25,13 @@ from epicrec.data.columns import (
     optional,
     rating_values,
     repeats,
+    said_off,
     table_from_columns,
-    table_from_frame,
 )
+from epicrec.data.frames import table_from_frame
 from epicrec.data.ids import encode, find
-from epicrec.data.scale import Scale
-from epicrec.errors import InputError
+from epicrec.data.scale import Scale, as_scale
+from epicrec.errors import EpicrecWarning, InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,7 @@ class Ratings:
     ratings, and a part made with `select` keeps them, so positions mean the same on both sides of a
     split. `items_given` and `scale_given` say whether the caller gave the list of items and the
     scale. What was read off the ratings instead reveals something about them and is not public.
+    `timestamps` are in seconds, and `probe` marks what is held out, where the data have them.
 
     >>> ratings = Ratings.from_columns(["ann", "bob", "ann"], [10, 10, 30], [4, 2, 5])
     >>> len(ratings), ratings.user_ids.tolist(), ratings.item_ids.tolist()
@@ -75,27 +78,29 @@ class Ratings:
         rating: Any = None,
         timestamp: Any = None,
         *,
-        scale: Scale | None = None,
+        scale: Scale | str | None = None,
     ) -> Self:
-        """From plain sequences or arrays of equal length."""
+        """From plain sequences or arrays of equal length: `user_id`, `item_id` and, where known,
+        `rating` and `timestamp`. Without a `scale`, the narrowest known one that holds them."""
         columns = {"user_id": user_id, "item_id": item_id, "rating": rating, "timestamp": timestamp}
         return cls.from_table(table_from_columns(columns), scale=scale)
 
     @classmethod
-    def from_frame(cls, frame: Any, *, scale: Scale | None = None) -> Self:
-        """From any dataframe (pandas, polars, pyarrow, …) with the columns `user_id, item_id`
-        and, where known, `rating, timestamp, probe`."""
+    def from_frame(cls, frame: Any, *, scale: Scale | str | None = None) -> Self:
+        """From a `frame` of pandas, polars (also lazy), pyarrow, … with the columns `user_id,
+        item_id` and, where known, `rating, timestamp, probe`; `scale` as in `from_columns`."""
         return cls.from_table(table_from_frame(frame), scale=scale)
 
     @classmethod
     def from_table(
-        cls, table: pa.Table, *, scale: Scale | None = None, leave_out: bool = False
+        cls, table: pa.Table, *, scale: Scale | str | None = None, leave_out: bool = False
     ) -> Self:
         """From a pyarrow table, checked: see the errors for what is refused.
 
         With `leave_out`, ratings off the scale that is given are left out and not refused.
         """
         check_names(table.column_names)
+        scale = as_scale(scale)
         if scale is not None:
             check_rated(table.column_names)
         if table.num_rows == 0:
@@ -128,7 +133,7 @@ class Ratings:
 
     @classmethod
     def of_one(cls, item_ids: Array, history: Array) -> Self:
-        """One user's history over these items, as positions among them in order."""
+        """One user's `history` over the `item_ids`, as positions among them in order."""
         return cls(
             np.zeros(1, np.int64), item_ids, np.array([0, len(history)], np.int64),
             history.astype(np.int32), np.ones(len(history), np.float32), None,
@@ -203,7 +208,7 @@ class Ratings:
         return replace(self, **taken | changes)
 
     def users_at(self, positions: Array) -> Self:
-        """Only these users, in this order."""
+        """Only the users at these `positions`, in this order."""
         counts = self.user_counts[positions]
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         starts = np.repeat(self.indptr[positions] - indptr[:-1], counts)
@@ -211,7 +216,7 @@ class Ratings:
         return self._taken(which, user_ids=self.user_ids[positions], indptr=indptr, probe=None)
 
     def between(self, first: int, last: int) -> Self:
-        """The users from one position to before another, over the same memory."""
+        """The users from the position `first` to before `last`, over the same memory."""
         start, stop = int(self.indptr[first]), int(self.indptr[last])
         indptr = self.indptr[first : last + 1] - start
         return self._taken(slice(start, stop), user_ids=self.user_ids[first:last], indptr=indptr)
@@ -240,7 +245,7 @@ class Ratings:
         return isinstance(self.items, np.memmap)
 
     def first_users(self, most: int) -> Self:
-        """Only so many users, the first in the order of their ids; all where they are fewer."""
+        """At `most` so many users, the first in the order of their ids."""
         return self if self.n_users <= most else self.between(0, most)
 
     def positions(self, user_ids: Sequence[Any] | Array) -> Integers:
@@ -248,7 +253,7 @@ class Ratings:
         return find(self.user_ids, user_ids)
 
     def with_items(self, item_ids: Array) -> Self:
-        """The same histories over the items that are given; items outside them are left out."""
+        """The same histories over the `item_ids` that are given; others are left out."""
         if item_ids is self.item_ids or np.array_equal(item_ids, self.item_ids):
             return replace(self, item_ids=item_ids, items_given=True)
         position = find(item_ids, self.item_ids).astype(np.int32)
@@ -270,8 +275,10 @@ class Ratings:
                     f"these ratings came with the scale {self.scale}, not {scale}; leave it out"
                 )
             return self
-        all_on = first_off(self.values, scale) is None
-        known = self if all_on else self._kept(scale.holds(self.values))
+        known = self
+        if first_off(self.values, scale) is not None:
+            known = self._kept(scale.holds(self.values))
+            warnings.warn(said_off(len(self) - len(known), len(self), scale), EpicrecWarning, 3)
         return replace(known, scale=scale, scale_given=True)
 
     def as_history(self) -> Self:
@@ -293,7 +300,7 @@ class Ratings:
         return pa.table(table)
 
     def save(self, folder: str | Path) -> None:
-        """Write each column as an `.npy` file, for `open` to map into memory."""
+        """Write each column as an `.npy` file into a `folder`, for `open` to map into memory."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for name, column in self._columns().items():
@@ -302,7 +309,7 @@ class Ratings:
 
     @classmethod
     def open(cls, folder: str | Path) -> Self:
-        """Map what `save` wrote; nothing is read until it is used."""
+        """Map what `save` wrote into the `folder`; nothing is read until it is used."""
         folder = Path(folder)
         meta = json.loads((folder / "ratings.json").read_text())
         columns = {

@@ -35,7 +35,7 @@ class Scale:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`low:high` or `low:high:step`, as on the command line."""
+        """From a `text` such as `low:high` or `low:high:step`, as on the command line."""
         try:
             low, high, *step = (float(part) for part in text.split(":"))
             return cls(low, high, *(step or [1.0]))
@@ -78,6 +78,15 @@ class Scale:
         steps = (values.astype(np.float64) - self.low) / self.step
         on_grid = np.abs(steps - np.rint(steps)) < 1e-3
         return on_grid & (values >= self.low - 1e-6) & (values <= self.high + 1e-6)
+
+
+def as_scale(scale: Scale | str | None) -> Scale | None:
+    """A scale as it may be given: itself, or as text."""
+    if isinstance(scale, str):
+        return Scale.parse(scale)
+    if scale is None or isinstance(scale, Scale):
+        return scale
+    raise InputError(f'{scale!r} is no scale; write it as low:high:step, such as scale="1:5:1"')
 
 
 STARS = Scale(1, 5, 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from epicrec.arrays import Bools, Integers
@@ -38,6 +40,25 @@ def held_per_user(counts: Integers, fraction: float, *, seed: int) -> Bools:
     users = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     order = np.lexsort((np.random.default_rng(seed).random(len(users)), users))
     return _first_of(order, counts, (fraction * counts).astype(np.int64))
+
+
+def folds_of(ratings: Ratings, folds: int, *, per_user: bool, seed: int) -> Iterator[Split]:
+    """Each of so many parts of the ratings held out in turn: parts of all ratings, or of each
+    user's, as equal as they can be."""
+    if folds < 2:
+        raise InputError(f"cross-validation needs 2 folds or more, got {folds}; try 5")
+    rng = np.random.default_rng(seed)
+    if per_user:
+        order = np.lexsort((rng.random(len(ratings)), ratings.users))
+        counts = ratings.user_counts
+        first = rng.integers(0, folds, len(counts))  # whose history is short is not always in one
+        place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts - first, counts)
+    else:
+        order, place = rng.permutation(len(ratings)), np.arange(len(ratings))
+    part = np.empty(len(ratings), np.int64)
+    part[order] = place % folds
+    for fold in range(folds):
+        yield ratings.select(part != fold), ratings.select(part == fold)
 
 
 def split_last(ratings: Ratings, n: int) -> Split:

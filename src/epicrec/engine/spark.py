@@ -49,7 +49,7 @@ class SparkRatings(RemoteRatings):
 
     `users` has one row a user: `user`, `items` and, where there is a scale, `values` (see
     `epicrec.engine.packed_users`). A model that learns from sums is fitted on it as on `Ratings`:
-    `CovarianceSVD(epsilon=1).fit(SparkRatings.of(frame, items=ids, scale="1:5:1"))`.
+    `CovarianceSVD(epsilon=1).fit(SparkRatings.of(frame, items=ids, scale=None))`.
     """
 
     users: DataFrame

@@ -229,19 +229,19 @@ def attack_rows() -> Iterator[Success]:
 def _covariance() -> list[tuple[str, Any]]:
     """The covariance recommender by the paper's recipe and by ours, for one rating at ε = 1."""
     published = make_model("covariance-svd", epsilon=EPSILON, delta=1e-6, as_published=True)
-    default = make_model("covariance-svd", epsilon=EPSILON, delta=1e-6)
+    default = make_model("covariance-svd", epsilon=EPSILON, delta=1e-6, task="ratings")
     return [("covariance-svd, as published", published), ("covariance-svd", default)]
 
 
 def _lists(ratings: Ratings) -> list[Outcome]:
-    models = [("item-knn", make_model("item-knn")), *_covariance()]
+    models = [("item-knn", make_model("item-knn", task="ratings")), *_covariance()]
     return [(name, *lists_over_time(model, ratings)) for name, model in models]
 
 
 def _fakes(ratings: Ratings, catalogue: Catalogue) -> list[Outcome]:
     few: dict[str, Any] = {"k": FAKES + 1}  # the other fakes, and the victim
     models = [
-        ("user-knn", make_model("user-knn", feedback="implicit", **few)),
+        ("user-knn", make_model("user-knn", task="lists", **few)),
         ("d2p, as published", make_model("d2p", as_published=True, **few)),
         (
             "d2p",
@@ -283,7 +283,7 @@ def _one_each(high: Bools) -> Ratings:
 
 
 def _members(ratings: Ratings) -> list[Outcome]:
-    models = [("item-knn", make_model("item-knn")), *_covariance()]
+    models = [("item-knn", make_model("item-knn", task="ratings")), *_covariance()]
     return [(name, *membership(model, ratings)) for name, model in models]
 
 

@@ -20,11 +20,11 @@ from epicrec.evaluate.protocols import evaluate_rating, evaluate_topn, split
 from epicrec.evaluate.release_lists import lists_of_releases
 from epicrec.files import made_once, slug
 from epicrec.models import Recommender, make_model, model_class
+from epicrec.models.base import Task
 from epicrec.parameters import taken
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
 
-Task = Literal["ratings", "lists"]
 TASKS: tuple[Task, ...] = ("ratings", "lists")
 EPSILONS, QUICK_EPSILONS = (0.3, 1.0, 3.0), (1.0, 3.0)
 SEEDS, QUICK_SEEDS = 4, 2
@@ -127,10 +127,10 @@ def check_task(contender: Contender, task: Task) -> None:
             raise InputError("releases items by category and no ratings, so predicts none")
         return
     cls = _class_of(contender)
-    both = "feedback" in taken(cls)
-    if task == "ratings" and cls.feedback != "explicit" and not both:
+    both = "task" in taken(cls)
+    if task == "ratings" and cls.task != "ratings" and not both:
         raise InputError("orders items by what was seen, so predicts no ratings")
-    if task == "lists" and cls.feedback == "explicit" and not both:
+    if task == "lists" and cls.task == "ratings" and not both:
         raise InputError("predicts what a rating will be, and knows nothing of what is chosen")
     if task == "lists" and contender.method == "covariance-knn":
         raise InputError("weighs neighbours by their ratings; for lists there is covariance-svd")
@@ -286,8 +286,8 @@ def _measured(
         settings |= contender.made(epsilon, delta, data.ratings.n_items)
     elif epsilon is not None:
         settings |= {"epsilon": epsilon} | ({"delta": delta} if "delta" in options else {})
-    if "feedback" in options:
-        settings["feedback"] = "explicit" if task == "ratings" else "implicit"
+    if "task" in options:
+        settings["task"] = task
     model = make_model(contender.method, catalogue=data.catalogue, seed=seed, **settings)
     measure: Callable[..., Any] = evaluate_rating if task == "ratings" else evaluate_topn
     metrics, _ = measure(model, data.ratings, test, catalogue=data.catalogue)

@@ -91,8 +91,8 @@ def perturber_for(
     setting: Experiment, method: str | Perturber, settings: Mapping[str, Any]
 ) -> Perturber:
     """The perturber over what is public here; one that is given has settings of its own."""
-    feedback = (method if isinstance(method, Perturber) else perturber_class(method)).feedback
-    if feedback == "explicit":
+    task = (method if isinstance(method, Perturber) else perturber_class(method)).task
+    if task == "ratings":
         raise InputError(
             "this perturber alters ratings, and here what is released is measured by which items "
             "it holds; measure what can be learned from it (--protocol rating with dpi-svd)"
@@ -271,7 +271,7 @@ def lists_of_releases(
     )
     perturber = perturber_for(setting, method, settings)
     [(released, promise)] = release_all(setting, [perturber], histories, seed)
-    server = SVD(feedback="implicit").fit(released, catalogue)
+    server = SVD(task="lists").fit(released, catalogue)
 
     def score(part: slice) -> AnyFloats:
         rows = np.arange(part.start, part.stop)

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from epicrec import registry
 from epicrec.data import Dataset, Ratings
 from epicrec.errors import InputError
-from epicrec.evaluate.protocols import Evaluation, evaluate_model
+from epicrec.evaluate.protocols import Evaluation, evaluate_model, usual_protocol
 from epicrec.evaluate.release_lists import topn_cost
 from epicrec.models import Recommender
 from epicrec.parameters import check, given, taken
@@ -41,31 +41,34 @@ def evaluate(
     method: str | Recommender | Perturber,
     data: Any,
     *,
-    protocol: str = "rating",
+    protocol: str | None = None,
     settings: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Evaluation:
     """Measure a method on data by a protocol; see `evaluate_model` for the usual options.
 
+    Without a protocol, a model is measured by what it is for: lists by `topn`, ratings by `rating`.
     The method is a registered name, or a model or perturber with settings (and a seed) of its own.
     The data are a Dataset, Ratings, or any dataframe with `user_id, item_id, rating`.
     """
     known = protocols()
-    if protocol not in known:
+    if protocol is not None and protocol not in known:
         raise InputError(f"there is no protocol {protocol!r}; choose from {', '.join(known)}")
     dataset, options, own = as_dataset(data), given(**options), dict(settings or {})
-    of_releases = _is_of_releases(protocol)
+    of_releases = protocol is not None and _is_of_releases(protocol)
     if _is_perturber(method, of_releases):
         if not of_releases:
             fitting = ", ".join(name for name in known if _is_of_releases(name))
             raise InputError(
-                f"the protocol {protocol!r} is for models, and {method} makes releases; measure "
-                f"them by {fitting}"
+                f"{method} makes releases, not a model; measure them by the protocol {fitting}"
             )
     elif of_releases:
         raise InputError(
             f"the protocol {protocol!r} is for perturbers such as s-epicrec, not for {method}"
         )
+    if protocol is None:
+        assert not isinstance(method, Perturber)
+        protocol = usual_protocol(method, options | own)
     if protocol in _OF_MODELS:
         assert not isinstance(method, Perturber)
         options = _checked(protocol, evaluate_model, options)

@@ -52,7 +52,7 @@ class Popularity(Recommender):
     the user level each of a user's c items counts as 1/√c, so that a user counts as one in all.
     """
 
-    feedback = "implicit"
+    task = "lists"
     status = "proved"
     units = ("rating", "user")
 

@@ -24,6 +24,7 @@ from epicrec.engine import Engine, Statistic
 from epicrec.errors import InputError
 from epicrec.files import check_folder, write_whole
 from epicrec.models.base import Recommender
+from epicrec.models.saving import settings_of
 
 
 @contextmanager
@@ -54,7 +55,7 @@ def kept_in(folder: str | Path, model: Recommender) -> Iterator[None]:
 class _Kept:
     def __init__(self, folder: Path, model: Recommender, engine: Engine) -> None:
         self.folder, self.engine = folder, engine
-        self.about = {"method": model.method, "parameters": model.parameters()}
+        self.about = {"method": model.method, "parameters": settings_of(model)}
         self.number, self.of = 0, ""
 
     def sum(self, statistic: Statistic, ratings: Any) -> Integers:

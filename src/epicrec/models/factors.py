@@ -75,6 +75,8 @@ class FactorModel(Recommender):
     its items.
     """
 
+    _scores_in_cache = 1 << 20
+
     offsets_: AnyFloats
     factors_: AnyFloats
     projections_: AnyFloats
@@ -99,22 +101,28 @@ class FactorModel(Recommender):
         )
 
     def _scores(self, histories: Ratings) -> AnyFloats:
+        scores, offsets = self._parts(histories)
+        return np.asarray(scores + offsets)
+
+    def _parts(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
         lie, found = self._people(histories)
         users = found.astype(self.factors_.dtype)
         if len(users) <= 2:  # waking BLAS threads takes longer than the work
-            scores = np.einsum("uk,ik->ui", users, self.factors_) + self.offsets_
+            scores = np.einsum("uk,ik->ui", users, self.factors_)
         else:
-            scores = users @ self.factors_.T + self.offsets_
-        return np.asarray(scores if self.doubt_ is None else scores + np.outer(lie, self.doubt_))
+            scores = users @ self.factors_.T
+        if self.doubt_ is not None:
+            scores = scores + np.outer(lie, self.doubt_)
+        return scores, self.offsets_
 
     def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
-        if self.feedback == "explicit":
+        if self.task == "ratings":
             return self.at_home.predictions(histories, rows, items)
         _, users = self._people(histories)
         return np.asarray(self.offsets_[items] + inner_products(users, self.factors_, rows, items))
 
     def _people(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
-        if self.feedback == "explicit":
+        if self.task == "ratings":
             return self.at_home.people(histories)
         users = np.asarray(histories.csr() @ self.projections_, np.float64)
         return np.zeros(len(users)), users

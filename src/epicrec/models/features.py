@@ -1,7 +1,8 @@
-"""Public features of items: what a catalogue tells of them, as columns that a model can lean on."""
+"""Public features of items: columns of a catalogue, by name, as zeros and ones to learn from."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from epicrec.arrays import Floats
 from epicrec.data import Catalogue
+from epicrec.data.catalogue import labels_of, numbers_of
 from epicrec.errors import InputError
 
 BIN, DECADE = 5, 10
@@ -21,18 +23,32 @@ TAIL = 0.01
 MOST = 1000
 """So many columns at most, those of the most items: their products must fit in memory."""
 
+USUAL = ("genres", "year")
+"""The columns that are taken where none are named."""
+ALIKE = 2
+"""A label is a feature from so many items on: what one item has tells nothing of others."""
+BINS = 10
+"""Numbers are told apart by tenths of the items."""
+PROJECTED = 16
+"""Vectors are projected on so many directions at most: those in which items differ most."""
+
 TASTE_COLUMNS = 32
 """So many columns of taste at most: the directions in which items differ most."""
 
 Columns = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
-def item_features(catalogue: Catalogue | None, item_ids: npt.NDArray[Any]) -> Any:
+def item_features(
+    catalogue: Catalogue | None, item_ids: npt.NDArray[Any], named: Sequence[str] | None = None
+) -> Any:
     """A sparse items × features matrix of zeros and ones, from public facts alone.
 
-    The columns: one for all items, each category, years in fives, a category's decade, two
-    categories together. An item that the catalogue does not know has the first only, and so have
-    all where there is no catalogue; an unknown year has no column.
+    One column is for all items. `genres` give each category and two categories together, `year`
+    gives years in fives, and both a category's decade. Any other column of the catalogue that is
+    `named` gives its labels (lists of text, or text with '|' between), its numbers in tenths of the
+    items, or, of vectors, what their leading principal components have in tenths of the items. An
+    item that the catalogue does not know has the first column only, and so have all where there is
+    no catalogue; what is unknown of an item has no column.
 
     >>> films = Catalogue.from_columns([1, 2], ["Heat (1995)", "Up (2009)"], ["Crime", "Art|Crime"])
     >>> item_features(films, films.item_ids).toarray()
@@ -41,14 +57,18 @@ def item_features(catalogue: Catalogue | None, item_ids: npt.NDArray[Any]) -> An
     """
     from scipy.sparse import csr_array
 
+    names = _checked(catalogue, named)
     n = len(item_ids)
     parts: list[Columns] = [(np.arange(n), np.zeros(n, np.int64))]
     if catalogue is not None:
         at = catalogue.positions(item_ids)
         known = np.flatnonzero(at >= 0)
         items, categories = _categories(catalogue, known, at[known])
+        if "genres" not in names:
+            items, categories = items[:0], categories[:0]
         years = np.zeros(n, np.int64)
-        years[known] = _without_tails(catalogue.years[at[known]])
+        if "year" in names:
+            years[known] = _without_tails(catalogue.years[at[known]])
         dated, within = np.flatnonzero(years), years[items] > 0
         size = len(catalogue.categories)
         pairs, first, second = _pairs(items, categories)
@@ -58,6 +78,7 @@ def item_features(catalogue: Catalogue | None, item_ids: npt.NDArray[Any]) -> An
             _numbered(items[within], (years[items] // DECADE * size + categories)[within], FEW),
             _numbered(pairs, first * size + second, SOME),
         ]
+        parts += [_column(catalogue, name, known, at[known]) for name in names if name not in USUAL]
     starts = np.cumsum([0] + [int(column.max(initial=-1)) + 1 for _, column in parts])
     rows = np.concatenate([row for row, _ in parts])
     columns = np.concatenate([start + c for start, (_, c) in zip(starts, parts, strict=False)])
@@ -66,6 +87,118 @@ def item_features(catalogue: Catalogue | None, item_ids: npt.NDArray[Any]) -> An
         return matrix
     common = np.argsort(-np.bincount(columns, minlength=starts[-1]), kind="stable")[:MOST]
     return matrix[:, np.sort(common)]
+
+
+def public_columns(
+    catalogue: Catalogue | None, named: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """The columns of a catalogue that features were made of, and those that were left."""
+    if catalogue is None:
+        return [], []
+    names, extra = _checked(catalogue, named), _extra(catalogue)
+    dated = "year" if "year" in extra else "title"  # where the year stands in brackets
+    used = [dated if name == "year" else name for name in names]
+    return used, [name for name in extra if name not in used]
+
+
+def assumption(columns: Sequence[str]) -> tuple[str, ...]:
+    """What a guarantee assumes of the columns that features were made of."""
+    if not columns:
+        return ()
+    listed = ", ".join(map(repr, columns))
+    return (f"the catalogue's columns {listed} are public, and not computed from these people",)
+
+
+def _extra(catalogue: Catalogue) -> list[str]:
+    return [] if catalogue.extra is None else catalogue.extra.column_names
+
+
+def _checked(catalogue: Catalogue | None, named: Sequence[str] | None) -> Sequence[str]:
+    """The names of columns, all of which the catalogue has."""
+    if named is None:
+        return USUAL
+    if isinstance(named, str):
+        raise InputError(f"features are a list of columns, such as [{named!r}]")
+    has = [*USUAL, *(name for name in _extra(catalogue) if name not in USUAL)] if catalogue else []
+    for name in named:
+        if name not in has:
+            raise InputError(
+                f"there is no column {name!r} to make features of; "
+                + (f"the catalogue has {', '.join(has)}" if has else "give a catalogue that has it")
+            )
+    return named
+
+
+def _column(
+    catalogue: Catalogue, name: str, known: npt.NDArray[np.int64], at: npt.NDArray[np.int64]
+) -> Columns:
+    """The features of one more column: of labels, of numbers or of vectors."""
+    import pyarrow as pa
+
+    assert catalogue.extra is not None
+    table = catalogue.extra.select([name]).append_column("item_id", pa.array(catalogue.item_ids))
+    kind = table[name].type
+    inner = kind.value_type if hasattr(kind, "value_type") else kind
+    if pa.types.is_boolean(kind):
+        rows, keys = _labels(labels_of(table.set_column(0, name, table[name].cast("string")), name))
+    elif not _is_numeric(inner):
+        rows, keys = _labels(labels_of(table, name))
+    elif _is_numeric(kind):
+        rows, keys = _binned(numbers_of(table, name)[:, None])
+    else:
+        rows, keys = _binned(_projected(table[name].to_pylist(), name))
+    position = np.full(len(catalogue), -1, np.int64)
+    position[at] = known
+    here = position[rows] >= 0
+    found = _numbered(position[rows[here]], keys[here], ALIKE)
+    if len(np.unique(found[1])) < 2 and len(found[0]) in (0, len(known)):
+        raise InputError(
+            f"the catalogue's column {name!r} tells no items from others, so it is no feature; "
+            "leave it out"
+        )
+    return found
+
+
+def _is_numeric(kind: Any) -> bool:
+    import pyarrow as pa
+
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return any(is_one(kind) for is_one in tests)
+
+
+def _labels(rows: list[set[str]]) -> Columns:
+    found = sorted((label, row) for row, own in enumerate(rows) for label in own)
+    _, keys = np.unique([label for label, _ in found], return_inverse=True)
+    return np.array([row for _, row in found], np.int64), np.asarray(keys, np.int64)
+
+
+def _binned(values: Floats) -> Columns:
+    """Each column of numbers in parts of equally many items; what is NaN is in none."""
+    rows, keys = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for at, column in enumerate(values.T):
+        there = np.flatnonzero(np.isfinite(column))
+        if not len(there):
+            continue
+        edges = np.unique(np.quantile(column[there], np.arange(1, BINS) / BINS))
+        rows.append(there)
+        keys.append(at * BINS + np.searchsorted(edges, column[there], side="right"))
+    return np.concatenate(rows), np.concatenate(keys)
+
+
+def _projected(vectors: list[Any], name: str) -> Floats:
+    """Vectors of one size on their leading principal components; NaN where there is no vector."""
+    there = [row for row, vector in enumerate(vectors) if vector is not None]
+    if len({len(vectors[row]) for row in there}) != 1:
+        raise InputError(f"the vectors of the column {name!r} differ in size; give all the same")
+    rows = np.array([vectors[row] for row in there], np.float64)
+    if not np.isfinite(rows).all():
+        raise InputError(f"the vectors of the column {name!r} must be finite numbers")
+    rows -= rows.mean(axis=0)
+    _, values, directions = np.linalg.svd(rows, full_matrices=False)
+    kept = directions[:PROJECTED][values[:PROJECTED] > 1e-6 * max(float(values[0]), 1e-300)]
+    out = np.full((len(vectors), len(kept)), np.nan)
+    out[there] = rows @ kept.T
+    return out
 
 
 def fame_of(catalogue: Catalogue | None, column: str, item_ids: npt.NDArray[Any]) -> Floats:

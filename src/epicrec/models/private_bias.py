@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any
@@ -11,7 +12,7 @@ from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.engine import Engine, Once, drawn, where_they_are
 from epicrec.models.estimates import SPREAD, expected_mean, item_estimates, mean_rating
 from epicrec.models.factors import FactorModel, rating_state
-from epicrec.models.features import item_features, taste_columns
+from epicrec.models.features import assumption, item_features, public_columns, taste_columns
 from epicrec.models.private.statistics import ForAndAgainst
 from epicrec.privacy import Guarantee, add_discrete_laplace, laplace_scale
 from epicrec.seeds import derived
@@ -41,6 +42,7 @@ class PrivateBias(FactorModel):
     units = ("rating",)
 
     epsilon: float = 1.0
+    features: Sequence[str] | None = None
     seed: int | None = None
 
     totals_: Integers = field(init=False)
@@ -48,8 +50,9 @@ class PrivateBias(FactorModel):
     @property
     def guarantee(self) -> Guarantee:
         return Guarantee(
-            epsilon=self.epsilon, unit="rating", relation="add or remove one", assumes=(PUBLIC,)
-        ).seeded(self.seed)
+            epsilon=self.epsilon, unit="rating", relation="add or remove one",
+            assumes=(PUBLIC, *assumption(self.columns_)),
+        ).seeded(self.seed)  # fmt: skip
 
     @property
     def by_sums(self) -> bool:
@@ -59,7 +62,8 @@ class PrivateBias(FactorModel):
         assert ratings.scale is not None
         self.totals_ = released_totals(ratings, self.epsilon, self.seed, self.engine, self.once)
         self.released_ = {ForAndAgainst.what: 1.0}
-        features = item_features(catalogue, ratings.item_ids)
+        features = item_features(catalogue, ratings.item_ids, self.features)
+        self.columns_, self.unused_ = public_columns(catalogue, self.features)
         self._hold(learned_from(self.totals_, features, ratings.scale, self.epsilon))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from epicrec import registry
-from epicrec.data import Ratings, Scale
+from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.errors import InputError
 from epicrec.files import write_whole
 
@@ -38,20 +38,12 @@ def write_model(model: Recommender, path: str | Path) -> None:
             f'package\'s pyproject.toml, [project.entry-points."{registry.MODELS}"] with the line '
             f'{name.lower()} = "{place}", and install the package'
         )
-    state = {name: value for name, value in vars(model).items() if name.endswith("_")}
-    histories = state.pop("histories_", None)
-    if model.guarantee.status != "none":
-        histories = None
-    arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
-    plain = {name: value for name, value in state.items() if name not in arrays}
-    plain["scale_"] = asdict(model.scale_) if model.scale_ else None
-    if histories is not None:
-        arrays |= {f"histories_.{name}": getattr(histories, name) for name in _HISTORY}
+    plain, arrays = learned_state(model)
     meta = {
         "format": FORMAT,
         "method": model.method,
         "as_published": model.as_published,
-        "parameters": model.parameters(),
+        "parameters": settings_of(model),
         "guarantee": model.guarantee.to_dict(),
         "state": plain,
         "arrays": sorted(arrays),
@@ -60,8 +52,29 @@ def write_model(model: Recommender, path: str | Path) -> None:
     write_whole(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
 
 
+def settings_of(model: Recommender) -> dict[str, Any]:
+    """The constructor's arguments but for a catalogue: what was learned of it is state."""
+    given = model.get_params().items()
+    return {name: None if isinstance(value, Catalogue) else value for name, value in given}
+
+
+def learned_state(model: Recommender) -> tuple[dict[str, Any], Arrays]:
+    """All that leaves this process with a model, by `save` or by pickle: what was learned; of the
+    histories it was learned from only those of a model that promises nothing."""
+    state = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    histories = state.pop("histories_", None)
+    arrays = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
+    plain = {name: value for name, value in state.items() if name not in arrays}
+    plain["scale_"] = asdict(model.scale_) if model.scale_ else None
+    if histories is not None and model.guarantee.status == "none":
+        arrays |= {f"histories_.{name}": getattr(histories, name) for name in _HISTORY}
+    return plain, arrays
+
+
 def read_model(path: str | Path) -> tuple[dict[str, Any], Arrays]:
     """What `write_model` wrote: the JSON, complete, and the arrays."""
+    if not Path(path).exists():
+        raise InputError(f"there is no file {path}; 'epicrec fit' writes one, or model.save(path)")
     try:
         with open(path, "rb") as source, np.load(source, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}

@@ -5,18 +5,19 @@ For ratings, the weights of taste and factors are chosen on held-out ratings.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from epicrec.arrays import AnyFloats, Floats
+from epicrec.arrays import AnyFloats, Floats, Integers
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
-from epicrec.models.base import Feedback
+from epicrec.models.base import Task
 from epicrec.models.estimates import ItemEstimates, ItemSums, Spread, item_estimates, unclamped
 from epicrec.models.factors import AtHome, FactorModel, history_state, in_stars, rating_state
-from epicrec.models.features import item_features, taste_columns
+from epicrec.models.features import item_features, public_columns, taste_columns
 from epicrec.models.spectrum import (
     HISTORY_SAMPLING,
     SAMPLING,
@@ -53,21 +54,24 @@ class SVD(FactorModel):
     """
 
     factors: int | None = None
-    feedback: Feedback = "explicit"
+    task: Task = "lists"
+    features: Sequence[str] | None = None
 
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
-        k = most_factors(self.factors, self.feedback)
-        if self.feedback == "implicit":
-            self._hold(fit_histories(ratings, k))
+        k = most_factors(self.factors, self.task)
+        features = item_features(catalogue, ratings.item_ids, self.features)
+        if self.task == "lists":
+            self._hold(with_unseen(fit_histories(ratings, k), ratings.item_counts, features))
         else:
-            self._hold(fit_ratings(ratings, k, item_features(catalogue, ratings.item_ids)))
+            self._hold(fit_ratings(ratings, k, features))
+        self.columns_, self.unused_ = public_columns(catalogue, self.features)
 
 
-def most_factors(factors: int | None, feedback: Feedback) -> int:
+def most_factors(factors: int | None, task: Task) -> int:
     """At most how many eigenvectors to look at; fewer are kept where fewer rise above the noise."""
     if factors is not None and factors < 1:
         raise InputError(f"factors must be at least 1, got {factors}; leave it out for the default")
-    return factors or (200 if feedback == "implicit" else 50)
+    return factors or (200 if task == "lists" else 50)
 
 
 def fit_histories(ratings: Ratings, k: int) -> dict[str, Any]:
@@ -80,6 +84,19 @@ def fit_histories(ratings: Ratings, k: int) -> dict[str, Any]:
     sampled = np.sqrt(HISTORY_SAMPLING * users) * counts / counts.sum() * scales**2
     factors, projections = history_factors(Spectrum(*pairs), scales, 0.0, sampled)
     return history_state(counts, factors, projections)
+
+
+def with_unseen(state: dict[str, Any], counts: Integers, features: Any) -> dict[str, Any]:
+    """The state with factors for items that nobody has seen yet: what their public features let one
+    expect, by ridge regression over the items that were seen. Those stay as they are."""
+    unseen, seen = np.flatnonzero(counts == 0), np.flatnonzero(counts)
+    if not len(unseen) or features.shape[1] == 1:
+        return state
+    known = features[seen]
+    square = (known.T @ known).toarray() + np.eye(features.shape[1])
+    each = np.linalg.solve(square, known.T @ state["factors_"][seen].astype(np.float64))
+    state["factors_"][unseen] = features[unseen] @ each
+    return state
 
 
 @dataclass(frozen=True)
@@ -145,6 +162,11 @@ class _Learned:
 
 def fit_ratings(ratings: Ratings, k: int, features: Any) -> dict[str, Any]:
     """The state of a factor model of ratings, by exact sums."""
+    if (ratings.values == ratings.values[0]).all():
+        raise InputError(
+            f"all ratings are {ratings.values[0]:g}, so there is nothing to predict from them; for "
+            "what was seen and not rated make the model with task='lists'"
+        )
     tastes = taste_columns(features)
     weights = _chosen(ratings, k, features, tastes)
     learned = _Learned(ratings, features, tastes)

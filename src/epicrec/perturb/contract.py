@@ -209,7 +209,7 @@ class Perturber(ABC):
     says so.
     """
 
-    feedback: ClassVar[Literal["explicit", "implicit"]] = "implicit"
+    task: ClassVar[Literal["ratings", "lists"]] = "lists"
     """Whether a history holds ratings, or what was seen."""
     status: ClassVar[Status] = "none"
     """What the guarantee rests on unless a setting changes it, as `epicrec methods` lists it."""

@@ -69,7 +69,8 @@ class Guarantee:
 
     @classmethod
     def none(cls, *, unit: Unit = "rating", relation: Relation = "add or remove one") -> Guarantee:
-        """The guarantee of what has none: a non-private model, data sent in the clear."""
+        """The guarantee of what has none: a non-private model, data sent in the clear. `unit` and
+        `relation` say of what."""
         return cls(epsilon=inf, unit=unit, relation=relation, status="none")
 
     def seeded(self, seed: int | None) -> Guarantee:
@@ -85,7 +86,7 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Guarantee:
-        """Read what `to_dict` wrote."""
+        """Read the `values` that `to_dict` wrote."""
         try:
             return cls(
                 **{**values, "epsilon": inf if values["epsilon"] is None else values["epsilon"]}

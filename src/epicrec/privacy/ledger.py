@@ -46,7 +46,7 @@ class Ledger:
     The file holds one JSON object per line, each with a checksum over itself and the line before.
     `spend` returns only when the line is on the disk. A line cut short by a crash was never
     acknowledged and is dropped; any other damage is an error. Processes take turns by a file lock.
-    With `path=None` the ledger lives in memory.
+    With `path=None` the ledger lives in memory. `limit_epsilon` and `limit_delta` bound the total.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Ledger:
     ) -> Entry:
         """Record a release before it is made, or raise BudgetExceededError and record nothing.
 
+        `guarantee` is what it costs, `about` says what it is, `group` which part of the data.
         Data sent in clear has no ε: record it with `Guarantee.none()` and `disclosure=True`.
         """
         if disclosure != (guarantee.status == "none"):

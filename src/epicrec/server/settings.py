@@ -76,7 +76,7 @@ class Settings:
     train_from: str = ""  # a rating set, or "store" for ratings users gave; empty: none published
     rating_type: str = "rating"  # the feedback type that holds those ratings
     rating_scale: str = "1:5:1"  # public, as the catalogue is; never read off the ratings
-    publish_feedback: str = "implicit"
+    publish_task: str = "lists"
     publish_epsilon: float = 1.0
     publish_delta: float = 1e-6
     publish_unit: str = "user"
@@ -112,10 +112,8 @@ class Settings:
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.publish_feedback not in ("implicit", "explicit"):
-            raise InputError(
-                f"publish_feedback is 'implicit' or 'explicit', not {self.publish_feedback!r}"
-            )
+        if self.publish_task not in ("lists", "ratings"):
+            raise InputError(f"publish_task is 'lists' or 'ratings', not {self.publish_task!r}")
         _ = self.feedback_rules
         if self.admin_key and len(self.admin_key) < 16:
             raise InputError("admin_key is too short to be safe; give 16 characters or more")

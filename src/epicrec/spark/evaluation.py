@@ -24,7 +24,13 @@ from epicrec.engine.spark import SparkRatings, told
 from epicrec.engine.spark_data import RemoteDataset
 from epicrec.errors import InputError
 from epicrec.evaluate.metrics import list_metrics
-from epicrec.evaluate.protocols import Evaluation, check_predicts, model_for, settings_of
+from epicrec.evaluate.protocols import (
+    Evaluation,
+    check_predicts,
+    model_for,
+    settings_of,
+    usual_protocol,
+)
 from epicrec.models import Recommender
 from epicrec.parameters import given
 
@@ -39,7 +45,7 @@ def evaluate_in_cluster(
     method: str,
     dataset: RemoteDataset,
     *,
-    protocol: str = "rating",
+    protocol: str | None = None,
     test_fraction: float = 0.2,
     seed: int = 0,
     n: int = 10,
@@ -50,14 +56,14 @@ def evaluate_in_cluster(
 ) -> Evaluation:
     """Fit a method that learns from sums on one part of ratings in a cluster, and measure it on the
     other: what `epicrec.evaluate` does on one machine, by the same split and model."""
+    chosen = given(**chosen) | dict(settings or {})
+    protocol = protocol or usual_protocol(method, chosen)
     if protocol not in ("rating", "topn"):
         raise InputError(
             f"the protocol {protocol!r} runs on one machine; in a cluster there are rating and "
             "topn, and 'epicrec perturb --engine spark' releases a population once"
         )
-    model = model_for(
-        method, protocol, dataset.catalogue, seed, given(**chosen) | dict(settings or {})
-    )
+    model = model_for(method, protocol, dataset.catalogue, seed, chosen)
     if protocol == "rating":
         check_predicts(model, protocol)
     if n <= 0:
@@ -214,7 +220,7 @@ def _lists_of(model: Recommender, judged: DataFrame, n: int) -> dict[str, float]
 
 
 def _judge(batches: Batches, model: Recommender, n: int) -> Iterator[pa.RecordBatch]:
-    scale = model.scale_ if model.feedback == "explicit" else None
+    scale = model.scale_ if model.task == "ratings" else None
     items = model.item_ids_
     for batch in batches:
         if not batch.num_rows:

@@ -49,9 +49,9 @@ def release_population(
     """
     needs("spark", "pyspark")
     scale = Scale.parse(scale) if isinstance(scale, str) else scale
-    if perturber.feedback == "explicit" and scale is None:
+    if perturber.task == "ratings" and scale is None:
         raise InputError(f"{perturber.method} alters ratings; give their scale, such as 1:5:1")
-    on = scale if perturber.feedback == "explicit" else None
+    on = scale if perturber.task == "ratings" else None
     ids = item_list(items)
     columns = {"user": userCol, "item": itemCol, "rating": ratingCol}
     spark = frame.sparkSession

@@ -53,7 +53,7 @@ class _Columns(HasPredictionCol):
 
     userCol = _param("userCol", "the column of users: whole numbers or text")
     itemCol = _param("itemCol", "the column of items: whole numbers or text")
-    ratingCol = _param("ratingCol", "the column of ratings, where the feedback is explicit")
+    ratingCol = _param("ratingCol", "the column of ratings, where the task is ratings")
     coldStartStrategy = _param(
         "coldStartStrategy", "items that are not listed are predicted as 'nan', or 'drop'ped"
     )
@@ -78,7 +78,7 @@ class PrivateRecommender(Estimator, _Columns, DefaultParamsWritable, DefaultPara
 
     `items`, all ids there are, and `scale`, such as "1:5:1", are public and therefore given. The
     settings are those of `covariance-svd`: `epsilon`, `delta`, `unit` ("rating" or "user"),
-    `feedback` ("explicit" or "implicit"). A `seed` makes noise repeatable: not private.
+    `task` ("ratings" or "lists"). A `seed` makes noise repeatable: not private.
 
     `PrivateRecommender(items=ids, scale="1:5:1", epsilon=1.0).fit(frame)`
     """
@@ -89,12 +89,12 @@ class PrivateRecommender(Estimator, _Columns, DefaultParamsWritable, DefaultPara
     epsilon = _param("epsilon", "the privacy budget ε", TypeConverters.toFloat)
     delta = _param("delta", "δ, for Gaussian noise", TypeConverters.toFloat)
     unit = _param("unit", "what is hidden: a 'rating' or a whole 'user'")
-    feedback = _param("feedback", "'explicit' (ratings) or 'implicit' (what was seen)")
+    task = _param("task", "'lists' of what to choose, or predicted 'ratings'")
     seed = _param("seed", "for experiments: repeatable, not private", TypeConverters.toInt)
 
     def __init__(self, **params: Any) -> None:
         super().__init__()
-        self._setDefault(method="covariance-svd", unit="rating", feedback="explicit")
+        self._setDefault(method="covariance-svd", unit="rating", task="lists")
         self.setParams(**params)
 
     def setParams(self, **params: Any) -> Self:
@@ -105,15 +105,15 @@ class PrivateRecommender(Estimator, _Columns, DefaultParamsWritable, DefaultPara
         return self
 
     def _fit(self, dataset: DataFrame) -> PrivateRecommenderModel:
-        settings = ("epsilon", "delta", "unit", "feedback", "seed")
+        settings = ("epsilon", "delta", "unit", "task", "seed")
         given = {name: self.getOrDefault(name) for name in settings if self.isDefined(name)}
         if not self.isDefined("items"):
             raise InputError("a private model takes the list of items from outside; give items=ids")
-        explicit = given["feedback"] == "explicit"
-        if explicit and not self.isDefined("scale"):
+        rated = given["task"] == "ratings"
+        if rated and not self.isDefined("scale"):
             raise InputError('a private model takes the scale from outside; give scale="1:5:1"')
         recommender = make_model(self.getOrDefault("method"), **given)
-        scale = self.getOrDefault("scale") if explicit else None
+        scale = self.getOrDefault("scale") if rated else None
         items = self.getOrDefault("items")
         ratings = SparkRatings.of(dataset, items=items, scale=scale, **self._names)
         try:
@@ -199,7 +199,7 @@ class PrivateRecommenderModel(Model, _Columns, MLWritable, MLReadable[Any]):
                 "a loaded model knows no users, only what was released of items; give their "
                 "histories: model.setHistories(frame)"
             )
-        scale = self._learned.scale_ if self._learned.feedback == "explicit" else None
+        scale = self._learned.scale_ if self._learned.task == "ratings" else None
         spark = self.histories.sparkSession
         with told(spark):
             at_once = tasks_at_once(spark)
@@ -223,7 +223,7 @@ def _recommended(
     batches: Iterable[pa.RecordBatch], model: Recommender, n: int, item: str, exclude_seen: bool
 ) -> Iterator[pa.RecordBatch]:
     """Lists of users, a batch at a time; the model scores as many as fit at once."""
-    scale = model.scale_ if model.feedback == "explicit" else None
+    scale = model.scale_ if model.task == "ratings" else None
     for batch in batches:
         if batch.num_rows == 0:
             continue
@@ -243,7 +243,7 @@ def _recommended(
 
 def _predicted(batches: Iterable[pa.RecordBatch], model: Recommender) -> Iterator[pa.RecordBatch]:
     """The predictions of the items that are asked for, by the histories beside them."""
-    scale = model.scale_ if model.feedback == "explicit" else None
+    scale = model.scale_ if model.task == "ratings" else None
     for batch in batches:
         asked = batch["asked"]
         items = asked.flatten()

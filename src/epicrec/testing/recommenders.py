@@ -95,7 +95,7 @@ class RecommenderContract:
     def test_predictions_are_on_the_scale(self, fitted: Recommender, viewers: Ratings) -> None:
         scores = fitted.predict(viewers)["score"].to_numpy()
         assert np.isfinite(scores).all()
-        if fitted.feedback == "explicit":
+        if fitted.task == "ratings":
             assert scores.min() >= 1
             assert scores.max() <= 5
 
@@ -163,7 +163,7 @@ class RecommenderContract:
     def test_save_and_load(self, fitted: Recommender, viewers: Ratings, tmp_path: Any) -> None:
         fitted.save(tmp_path / "model.npz")
         loaded = load(tmp_path / "model.npz")
-        assert loaded.parameters() == fitted.parameters()
+        assert loaded.get_params() == fitted.get_params()
         assert loaded.guarantee == fitted.guarantee
         history = self.seen(viewers, 2)
         assert loaded.recommend(history).equals(fitted.recommend(history))
@@ -187,7 +187,7 @@ class RecommenderContract:
 
     def test_explicit_models_refuse_histories(self, viewers: Ratings) -> None:
         model = self.make()
-        if model.feedback == "explicit":
+        if model.task == "ratings":
             with pytest.raises(InputError, match="needs ratings"):
                 model.fit(viewers.as_history())
 
@@ -206,7 +206,7 @@ class RecommenderContract:
         for table in (some, pa.concat_tables([some, odd_table])):
             learned = self.make().fit(table, items=viewers.item_ids, scale="1:5:1")
             assert learned.item_ids_.tolist() == viewers.item_ids.tolist()
-            assert learned.scale_ == (viewers.scale if learned.feedback == "explicit" else None)
+            assert learned.scale_ == (viewers.scale if learned.task == "ratings" else None)
 
     def test_a_promise_does_not_guess(self, viewers: Ratings) -> None:
         model, table = self.make(), viewers.users_at(np.arange(40)).to_table()

@@ -97,7 +97,7 @@ def test_shared_items_against_a_full_matrix(viewers: Ratings) -> None:
 def test_svd_of_true_histories_is_svd(viewers: Ratings) -> None:
     """Where nothing is replaced and nothing shrunk it keeps `svd`'s first eigenvectors."""
     kept = D2PSvd(p=0.5, p_star=1.0, correct=False, factors=4).fit(viewers)
-    plain = SVD(feedback="implicit", factors=4).fit(viewers)
+    plain = SVD(task="lists", factors=4).fit(viewers)
     one, other = (np.linalg.qr(model.projections_.astype(np.float64))[0] for model in (kept, plain))
     np.testing.assert_allclose(one @ one.T, other @ other.T, atol=1e-3)
 

@@ -26,7 +26,7 @@ class TestCovarianceSVDByUser(RecommenderContract):
 
 class TestCovarianceSVDOfHistories(RecommenderContract):
     model_type = CovarianceSVD
-    settings = {"epsilon": 5.0, "unit": "user", "feedback": "implicit", "seed": 0}
+    settings = {"epsilon": 5.0, "unit": "user", "task": "lists", "seed": 0}
 
 
 class TestCovarianceKNN(RecommenderContract):
@@ -62,14 +62,14 @@ def test_kernel_against_an_obvious_twin(request, monkeypatch, data, places, rati
     np.testing.assert_allclose(matrix, whole, rtol=1e-6)
 
 
-@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+@pytest.mark.parametrize("task", ["ratings", "lists"])
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("unit", ["rating", "user"])
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 50.0])
 def test_every_combination_runs_and_says_its_guarantee(
-    viewers: Ratings, feedback, noise, unit, epsilon
+    viewers: Ratings, task, noise, unit, epsilon
 ) -> None:
-    model = CovarianceSVD(epsilon=epsilon, delta=1e-6, unit=unit, noise=noise, feedback=feedback)
+    model = CovarianceSVD(epsilon=epsilon, delta=1e-6, unit=unit, noise=noise, task=task)
     guarantee = model.fit(viewers).guarantee
     assert guarantee.epsilon == pytest.approx(epsilon, rel=1e-6)
     assert guarantee.epsilon <= epsilon * (1 + 1e-9)
@@ -80,9 +80,9 @@ def test_every_combination_runs_and_says_its_guarantee(
 
 
 def test_fresh_noise_differs_and_a_seed_repeats_it(viewers: Ratings) -> None:
-    fresh = [CovarianceSVD(epsilon=1).fit(viewers).offsets_ for _ in range(2)]
+    fresh = [CovarianceSVD(task="ratings", epsilon=1).fit(viewers).offsets_ for _ in range(2)]
     assert not np.array_equal(*fresh)
-    seeded = [CovarianceSVD(epsilon=1, seed=3).fit(viewers) for _ in range(2)]
+    seeded = [CovarianceSVD(task="ratings", epsilon=1, seed=3).fit(viewers) for _ in range(2)]
     assert np.array_equal(seeded[0].offsets_, seeded[1].offsets_)
     assert "not private" in str(seeded[0].guarantee)
 
@@ -109,8 +109,11 @@ def test_much_budget_is_nearly_no_noise(viewers: Ratings) -> None:
         scores = model.fit(train).predict(test, histories=train)["score"].to_numpy()
         return float(np.sqrt(np.mean((scores - test.values) ** 2)))
 
-    free, rich = error(CovarianceSVD()), error(CovarianceSVD(epsilon=1000, seed=0))
-    poor = error(CovarianceSVD(epsilon=0.01, seed=0))
+    free, rich = (
+        error(CovarianceSVD(task="ratings")),
+        error(CovarianceSVD(task="ratings", epsilon=1000, seed=0)),
+    )
+    poor = error(CovarianceSVD(task="ratings", epsilon=0.01, seed=0))
     assert rich < free + 0.03
     assert rich < poor
     # with no budget to speak of, it is the user's own mean and little else
@@ -118,7 +121,7 @@ def test_much_budget_is_nearly_no_noise(viewers: Ratings) -> None:
 
 
 def test_the_file_holds_only_what_was_released(viewers: Ratings, tmp_path) -> None:
-    model = CovarianceSVD(epsilon=1).fit(viewers)
+    model = CovarianceSVD(task="ratings", epsilon=1).fit(viewers)
     model.save(tmp_path / "model.npz")
     with np.load(tmp_path / "model.npz") as file:
         assert set(file.files) == {
@@ -147,7 +150,7 @@ def test_refuses_with_a_reason(viewers: Ratings, settings, reason: str) -> None:
 
 def test_neighbours_refuse_histories(viewers: Ratings) -> None:
     with pytest.raises(InputError, match="covariance-svd"):
-        CovarianceKNN(epsilon=1, feedback="implicit").fit(viewers)
+        CovarianceKNN(epsilon=1, task="lists").fit(viewers)
 
 
 def test_too_many_items_are_refused_before_anything_is_summed() -> None:
@@ -159,7 +162,7 @@ def test_too_many_items_are_refused_before_anything_is_summed() -> None:
 
 def test_neighbours_agree_with_factors_when_all_are_used(viewers: Ratings) -> None:
     knn = CovarianceKNN(k=10_000, epsilon=20, seed=0).fit(viewers)
-    svd = CovarianceSVD(epsilon=20, seed=0).fit(viewers)
+    svd = CovarianceSVD(task="ratings", epsilon=20, seed=0).fit(viewers)
     one, two = (m.predict(viewers)["score"].to_numpy() for m in (knn, svd))
     np.testing.assert_allclose(one, two, atol=1e-4)
 
@@ -182,6 +185,8 @@ def test_no_entry_of_a_residual_leaves_the_clamp(viewers: Ratings) -> None:
 )
 def test_bars_on_movielens(real_data, unit, epsilon, delta, bar) -> None:
     train, test = split_random(load_dataset(real_data / "ml-1m").ratings, 0.1, seed=0)
-    model = CovarianceSVD(epsilon=epsilon, delta=delta, unit=unit, seed=0).fit(train)
+    model = CovarianceSVD(task="ratings", epsilon=epsilon, delta=delta, unit=unit, seed=0).fit(
+        train
+    )
     scores = model.predict(test, histories=train)["score"].to_numpy()
     assert np.sqrt(np.mean((scores - test.values) ** 2)) <= bar

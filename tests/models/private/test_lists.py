@@ -29,7 +29,7 @@ UNITS = ["user", "rating"]
 
 
 def model(epsilon: float, **settings) -> CovarianceSVD:
-    options = {"delta": 1e-5, "unit": "user", "feedback": "implicit", "seed": 1} | settings
+    options = {"delta": 1e-5, "unit": "user", "task": "lists", "seed": 1} | settings
     return CovarianceSVD(epsilon=epsilon, **options)
 
 
@@ -324,7 +324,7 @@ def test_pairs_that_do_not_fit_are_refused_before_anything_is_measured(
     spent = []
     note = Budget.note
     monkeypatch.setattr(Budget, "note", lambda *given: (spent.append(1), note(*given)))
-    options = {"unit": unit, "feedback": "explicit"}
+    options = {"unit": unit, "task": "ratings"}
     with pytest.raises(InputError, match="factors=0") as refused:
         model(5.0, **options).fit(viewers)
     assert not spent

@@ -19,13 +19,13 @@ from epicrec.models.private.statistics import Moments, left_out_errors
 from epicrec.models.spectrum import unresolved
 from epicrec.privacy import gaussian_epsilon
 
-KINDS = list(product(["explicit", "implicit"], ["gaussian", "laplace"], ["rating", "user"]))
+KINDS = list(product(["ratings", "lists"], ["gaussian", "laplace"], ["rating", "user"]))
 BUDGETS = [0.1, 1000.0]
 """Too little for a covariance or for tastes, and enough for one."""
 CASES = [
     *product(KINDS, BUDGETS),
-    (("implicit", "gaussian", "user"), 1.0),  # tastes are measured, and hidden by the noise
-    (("implicit", "gaussian", "user"), 4.0),
+    (("lists", "gaussian", "user"), 1.0),  # tastes are measured, and hidden by the noise
+    (("lists", "gaussian", "user"), 4.0),
 ]
 
 
@@ -73,10 +73,8 @@ class Watch:
 
 
 def fitted(ratings: Ratings, kind: tuple[str, str, str], epsilon: float) -> CovarianceSVD:
-    feedback, noise, unit = kind
-    model = CovarianceSVD(
-        epsilon=epsilon, delta=1e-6, unit=unit, noise=noise, feedback=feedback, seed=3
-    )
+    task, noise, unit = kind
+    model = CovarianceSVD(epsilon=epsilon, delta=1e-6, unit=unit, noise=noise, task=task, seed=3)
     return model.fit(ratings)
 
 
@@ -99,8 +97,8 @@ def test_measurements_cost_the_budget_together(
     assert spent <= promise.epsilon * (1 + 1e-12)
     assert spent == pytest.approx(epsilon, rel=1e-6), "nothing of the budget is left lying"
     assert len(set(watch.seeds)) == len(watch.seeds), "noise is never used twice"
-    most = "pairs of items" if kind[0] == "explicit" else "how tastes go together"
-    counts = kind[0] == "implicit" and (kind[1] == "laplace" or epsilon < 1)
+    most = "pairs of items" if kind[0] == "ratings" else "how tastes go together"
+    counts = kind[0] == "lists" and (kind[1] == "laplace" or epsilon < 1)
     if epsilon in BUDGETS:
         expected = epsilon > 1 and not counts
         assert (most in model.released_) == expected, "both ways are watched"

@@ -174,7 +174,7 @@ def test_as_published_says_what_its_noise_is_worth(viewers: Ratings, unit, noise
     [
         ({"theta": 1, "epsilon": 1}, "twice"),
         ({"theta": 0}, "theta must be above 0"),
-        ({"feedback": "implicit"}, "histories"),
+        ({"task": "lists"}, "histories"),
         ({"epsilon": 1, "delta": 1}, "delta"),
         ({"k": 0}, "at least 1 neighbour"),
     ],

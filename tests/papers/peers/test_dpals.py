@@ -34,27 +34,29 @@ class TestDPALS(RecommenderContract):
 
 class TestDPALSImplicit(RecommenderContract):
     model_type = DPALS
-    settings = {"epsilon": 2.0, "seed": 1, "feedback": "implicit"}
+    settings = {"epsilon": 2.0, "seed": 1, "task": "lists"}
 
 
 class TestGuarantee(GuaranteeContract):
     @pytest.fixture
     def guaranteed(self, viewers: Ratings) -> DPALS:
-        return DPALS(epsilon=0.7).fit(viewers, items=viewers.item_ids, scale=viewers.scale)
+        return DPALS(epsilon=0.7, task="ratings").fit(
+            viewers, items=viewers.item_ids, scale=viewers.scale
+        )
 
 
 def test_what_is_promised(viewers: Ratings) -> None:
-    model = DPALS(epsilon=0.7, delta=1e-5, seed=0).fit(viewers)
+    model = DPALS(epsilon=0.7, task="ratings", delta=1e-5, seed=0).fit(viewers)
     promise = model.guarantee
     assert promise.epsilon == pytest.approx(0.7)
     assert (promise.delta, promise.unit, promise.status) == (1e-5, "user", "proved")
     assert sum(model.released_.values()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
-def test_nobody_changes_what_another_contributes(viewers: Ratings, feedback: Any) -> None:
+@pytest.mark.parametrize("task", ["ratings", "lists"])
+def test_nobody_changes_what_another_contributes(viewers: Ratings, task: Any) -> None:
     """Factors are floats: solved for together or alone, they must come to the same integers."""
-    model, seen = DPALS(epsilon=5.0, feedback=feedback, seed=1), []
+    model, seen = DPALS(epsilon=5.0, task=task, seed=1), []
 
     def watched(statistic: Any, ratings: Ratings) -> Any:
         seen.append((statistic, ratings))
@@ -134,17 +136,17 @@ def test_items_are_solved_for_where_noise_leaves_anything() -> None:
 
 def test_settings_are_checked(viewers: Ratings) -> None:
     with pytest.raises(InputError, match="at least 1"):
-        DPALS(rounds=0, seed=0).fit(viewers)
+        DPALS(task="ratings", rounds=0, seed=0).fit(viewers)
 
 
 def test_with_much_budget_it_learns() -> None:
     """Better than a user alone, and lists better than those that are the same for everyone."""
     films = load_dataset("films").ratings
     train, test = split_random(films, 0.2, seed=0)
-    learned, _ = evaluate_rating(DPALS(epsilon=1e4, seed=0), train, test)
+    learned, _ = evaluate_rating(DPALS(epsilon=1e4, task="ratings", seed=0), train, test)
     alone, _ = evaluate_rating(Avg(), train, test)
     assert learned["rmse"] < alone["rmse"]
     train, test = split_per_user(films.as_history(), 0.2, seed=0)
-    lists, _ = evaluate_topn(DPALS(epsilon=1e4, feedback="implicit", seed=0), train, test)
+    lists, _ = evaluate_topn(DPALS(epsilon=1e4, task="lists", seed=0), train, test)
     popular, _ = evaluate_topn(Popularity(), train, test)
     assert lists["ndcg"] > popular["ndcg"]

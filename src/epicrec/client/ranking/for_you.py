@@ -180,7 +180,7 @@ class Shelf:
         for model, own in [(shared.model, shared), *there] if shared else there:
             if not history.liked_items or not knows_taste(model):
                 continue
-            said = history.items if model.feedback == "explicit" else history.liked_items
+            said = history.items if model.task == "ratings" else history.liked_items
             scores = model_scores(model, self._catalogue, said, history.ratings)
             if np.isfinite(scores).any():
                 return replace(found, scores=scores, model=model, shared_model=own)

@@ -64,7 +64,7 @@ def model_scores(
     if not known.any():
         return scores
     columns: dict[str, Any] = {"user_id": ["me"] * int(known.sum()), "item_id": history[known]}
-    if model.feedback == "explicit" and model.scale_ is not None:
+    if model.task == "ratings" and model.scale_ is not None:
         stars = [ratings.get(item, _GOOD) for item, here in zip(items, known, strict=True) if here]
         columns["rating"] = model.scale_.of_stars(np.array(stars))
     scores[at >= 0] = model.scores(pa.table(columns))[0][at[at >= 0]]

@@ -110,7 +110,7 @@ def _released(perturber: Any, rows: Rows) -> tuple[Guarantee, Floats]:
     ids = listed[:_ITEMS].tolist()
     scale = getattr(perturber, "scale", Scale(1, 5, 1))
     columns: dict[str, Any] = {"item_id": pa.array([ids[i] for i, _ in rows])}
-    if perturber.feedback == "explicit":
+    if perturber.task == "ratings":
         columns["rating"] = [scale.low + part * (scale.high - scale.low) for _, part in rows]
     release = perturber.release(pa.table(columns))
     sent = dict(zip(release.items, release.values, strict=True))

@@ -170,7 +170,7 @@ def _with_users(ratings: Ratings, n: int) -> Ratings:
 
 def _promised(model: Any, items: Any) -> Guarantee:
     one = Ratings.from_columns([0], [0], [3.0], scale=STARS).with_items(items)
-    promise: Guarantee = make_model(model.method, **model.parameters()).fit(one).guarantee
+    promise: Guarantee = make_model(model.method, **model.get_params()).fit(one).guarantee
     return promise
 
 

@@ -7,6 +7,7 @@ the neighbouring inputs that are easiest to tell apart.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from epicrec.arrays import Bools, Floats
-from epicrec.errors import InputError
+from epicrec.errors import EpicrecWarning, InputError
 from epicrec.privacy import AuditResult, Guarantee, audit_epsilon, audit_mu
 from epicrec.progress import report
 
@@ -101,7 +102,9 @@ def _judged(method: str, game: Game, rounds: int, confidence: float) -> Finding:
     for start in range(0, rounds, game.at_once):
         report(f"auditing {method}", start, rounds)
         these = slice(start, min(start + game.at_once, rounds))
-        scores[these] = game.play(bits[these])
+        with warnings.catch_warnings():  # to fit again and again is what an audit does
+            warnings.simplefilter("ignore", EpicrecWarning)
+            scores[these] = game.play(bits[these])
     report(f"auditing {method}", rounds, rounds)
     seen = bound(game.claim, scores[~bits], scores[bits], confidence)
     claim = game.claim

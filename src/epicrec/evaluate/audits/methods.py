@@ -25,7 +25,8 @@ from epicrec.evaluate.audits.released_sums import (
     dpals_games,
     published_covariance_games,
 )
-from epicrec.models import PRIVATE, Recommender, make_model
+from epicrec.models import Recommender, make_model
+from epicrec.models.by_name import private_name
 from epicrec.parameters import check, given
 from epicrec.perturb.contract import Perturber
 
@@ -61,16 +62,13 @@ DEFAULTS = (
     Audited("private-bias"),
     *(Audited("popularity", {"unit": unit}) for unit in ("rating", "user")),
     *(
-        Audited(name, {"unit": unit, "noise": noise})
+        Audited(name, {"task": "ratings", "unit": unit, "noise": noise})
         for name in COVARIANCE
         for unit in ("rating", "user")
         for noise in ("gaussian", "laplace")
     ),
-    *(
-        Audited("covariance-svd", {"unit": unit, "feedback": "implicit"})
-        for unit in ("rating", "user")
-    ),
-    Audited("dpals", {"feedback": "implicit"}),
+    *(Audited("covariance-svd", {"task": "lists", "unit": unit}) for unit in ("rating", "user")),
+    Audited("dpals", {"task": "lists"}),
 )
 """Proved, and must hold."""
 
@@ -130,7 +128,7 @@ def audit(
     check("the audit", audit, given(epsilon=epsilon, runs=runs))
     if not isinstance(method, str):
         return judge(method.method, [black_box_game(method)], rounds=runs)
-    name = PRIVATE.get(method, method)
+    name = private_name(method, (settings or {}).get("task"))
     row = Audited(name, settings or {}, as_published)
     if name not in {*_OF_MODELS, *RELEASES, *D2P_MODELS}:
         subject = made(name, epsilon or 1.0, as_published=as_published)

@@ -147,7 +147,7 @@ def covariance_games(model: CovarianceSVD) -> list[Game]:
         _game(model, alone, rounds, partial(_likelihoods, model)),
         _game(model, alone, 16_000, _fisher),
     ]
-    if model.feedback == "implicit":
+    if model.task == "lists":
         return [*games, *tastes_games(model)]
     crowded = Worlds((0,) * 4, (0,) * 4, 40, 32, 1)
     while crowded.crowd < _LARGEST_CROWD:
@@ -322,7 +322,7 @@ def _neighbours(model: CovarianceSVD, empty: Worlds) -> Worlds:
         parts = zip(moved, noise, strict=True)
         return sum(float(np.sum(np.abs(m / s) ** power)) for m, s in parts)
 
-    values = 2 if model.feedback == "implicit" else 6
+    values = 2 if model.task == "lists" else 6
     found = worlds_of(climb(score, [values] * size + [size]))
     return replace(found, groups=empty.groups)
 

@@ -36,6 +36,9 @@ class AlterEgoModel(Recommender):
     asker's own: it is scored with what was learned and costs nothing where that happens on their
     device.
 
+    `p`, `p_star`, `lam` and `floor` are the settings of D2P, chosen by `epsilon` where they are not
+    given; `catalogue` has the features by which items are alike.
+
     With `correct` the known substitution is undone: shares π of the true items
     (`likely_shares`), then each AlterEgo y stands for its expected true history
     x̂_s = Σ_t y_t P(s | t) with P(s | t) = π_s T(s, t)/(πT)_t.
@@ -44,7 +47,7 @@ class AlterEgoModel(Recommender):
     status: ClassVar[Status] = "proved"
     units = ("item",)
 
-    feedback = "implicit"
+    task = "lists"
     by_user: ClassVar[bool] = False
     """True where what is learned of a user is learned from that user's AlterEgo alone; an update
     then costs what the changed users cost. The shares π stay as they are until the next fit."""
@@ -248,11 +251,6 @@ class AlterEgoModel(Recommender):
     def guarantee(self) -> Guarantee:
         self._check_fitted()
         return channel_guarantee(*self._held.channels, past=self.past_epsilon_, seed=self.seed)
-
-    def parameters(self) -> dict[str, Any]:
-        """The constructor's arguments; the catalogue, whose groups are learned state, as None."""
-        given = super().parameters()
-        return {name: None if name == "catalogue" else value for name, value in given.items()}
 
     def _restore(self, meta: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Self:
         super()._restore(meta, arrays)

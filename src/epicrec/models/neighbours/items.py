@@ -12,7 +12,7 @@ from epicrec.arrays import AnyFloats, Array, Positions
 from epicrec.data import Ratings
 from epicrec.errors import InputError
 from epicrec.machine import in_threads
-from epicrec.models.base import Feedback, Recommender
+from epicrec.models.base import Recommender, Task
 from epicrec.models.bias import item_means, user_means
 from epicrec.progress import report
 
@@ -23,15 +23,15 @@ _ITEMS_AT_ONCE = 512
 class ItemKNN(Recommender):
     """Cosine similarity between items; each item keeps its `kept` nearest.
 
-    Explicit: with residuals `e_ui = r_ui - b_ui` over the `Bias` model,
+    Ratings: with residuals `e_ui = r_ui - b_ui` over the `Bias` model,
     `s_ij = Σ_u e_ui e_uj / (‖e_i‖ ‖e_j‖) · n_ij / (n_ij + shrinkage)` and
     `r̂_ui = b_ui + Σ_j s_ij e_uj / (Σ_j |s_ij| + ridge)` over the k nearest items j of the history.
 
-    Implicit: `s_ij = n_ij / √(n_i n_j)` and `score_i = Σ_j s_ji` over all items j of the history
-    whose `kept` nearest hold i.
+    Lists: `s_ij = n_ij / √(n_i n_j)` and `score_i = Σ_j s_ji` over all items j of the history
+    whose `kept` nearest hold i. `damping` is that of the `Bias` model.
     """
 
-    feedback: Feedback = "explicit"
+    task: Task = "lists"
     k: int = 30
     kept: int | None = None
     shrinkage: float = 50.0
@@ -46,25 +46,25 @@ class ItemKNN(Recommender):
     def _fit(self, ratings: Ratings) -> None:
         if self.k <= 0 or (self.kept is not None and self.kept <= 0):
             raise InputError(f"k and kept must be at least 1, got {self.k} and {self.kept}")
-        implicit = self.feedback == "implicit"
+        lists = self.task == "lists"
         self.mean_, self.item_bias_ = (
-            (0.0, np.zeros(ratings.n_items)) if implicit else item_means(ratings, self.damping)
+            (0.0, np.zeros(ratings.n_items)) if lists else item_means(ratings, self.damping)
         )
-        kept = self.kept or (20 if implicit else 300)
+        kept = self.kept or (20 if lists else 300)
         self.neighbours_, self.similarities_ = nearest_items(
-            ratings, self._residuals(ratings), kept, 0.0 if implicit else self.shrinkage
+            ratings, self._residuals(ratings), kept, 0.0 if lists else self.shrinkage
         )
 
     def _scores(self, histories: Ratings) -> AnyFloats:
         out = np.zeros((histories.n_users, histories.n_items), np.float32)
-        if self.feedback == "implicit":
+        if self.task == "lists":
             _sum_similar(*self._similar(histories), out)
             return out
         _average_similar(*self._similar(histories), self.k, self.ridge, out)
         return out + self._baseline(histories)[:, None] + self.item_bias_
 
     def _predict(self, histories: Ratings, rows: Positions, items: Positions) -> AnyFloats:
-        if self.feedback == "implicit":
+        if self.task == "lists":
             return super()._predict(histories, rows, items)
         out = np.zeros(len(rows), np.float32)
         given = self._similar(histories)
@@ -80,7 +80,7 @@ class ItemKNN(Recommender):
         return self.mean_ + user_means(histories, self.mean_ + self.item_bias_, self.damping)
 
     def _residuals(self, histories: Ratings) -> npt.NDArray[np.float32]:
-        if self.feedback == "implicit":
+        if self.task == "lists":
             return histories.values
         base = np.repeat(self._baseline(histories), histories.user_counts)
         return (histories.values - base - self.item_bias_[histories.items]).astype(np.float32)

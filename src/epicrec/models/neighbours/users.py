@@ -14,7 +14,7 @@ from epicrec.arrays import AnyFloats, Array
 from epicrec.data import Ratings
 from epicrec.errors import InputError
 from epicrec.machine import in_threads, processors
-from epicrec.models.base import Feedback, Recommender
+from epicrec.models.base import Recommender, Task
 from epicrec.models.bias import user_means
 
 
@@ -54,7 +54,7 @@ class _UserBased(Recommender):
     def _scores(self, histories: Ratings) -> AnyFloats:
         known = self.histories_
         assert known is not None
-        implicit = self.feedback == "implicit"
+        lists = self.task == "lists"
         means = self._means(histories)
         out = np.empty((histories.n_users, histories.n_items), np.float32)
         raters = np.argsort(known.items, kind="stable")
@@ -63,19 +63,19 @@ class _UserBased(Recommender):
             known.indptr, known.items, _read_only(self._compared(known)),
             _read_only(self._residuals(known)),
             np.concatenate([[0], np.cumsum(known.item_counts)]), raters, known.users,
-            self.common_only, float(self.shrinkage), self.k, float(self.ridge), implicit, out,
+            self.common_only, float(self.shrinkage), self.k, float(self.ridge), lists, out,
         )  # fmt: skip
         edges = np.linspace(0, histories.n_users, 4 * processors() + 1).astype(int)
         for _ in in_threads(lambda span: _score_users(*span, *arguments), pairwise(edges)):
             pass
-        return out if implicit else out + means[:, None]
+        return out if lists else out + means[:, None]
 
     def _means(self, histories: Ratings) -> AnyFloats:
         return plain_means(histories, self.mean_)
 
     def _residuals(self, histories: Ratings) -> npt.NDArray[np.float32]:
         """What the neighbours' ratings say: how far they lie from their user's mean."""
-        if self.feedback == "implicit":
+        if self.task == "lists":
             return histories.values
         means = np.repeat(self._means(histories), histories.user_counts)
         return (histories.values - means).astype(np.float32)
@@ -105,11 +105,12 @@ class Cos(_UserBased):
 class UserKNN(_UserBased):
     """The k nearest users by the cosine of their centred ratings.
 
-    It is shrunk by the number of common items. Implicit: `score_i = Σ_u w_au` over the neighbours u
-    who have seen i.
+    It is shrunk by the number of common items, n/(n + `shrinkage`). Means of users are damped by
+    `damping`, and weighted means by `ridge`. Lists: `score_i = Σ_u w_au` over the neighbours u who
+    have seen i.
     """
 
-    feedback: Feedback = "explicit"
+    task: Task = "lists"
     k: int = 80
     shrinkage: float = 10.0
     ridge: float = 0.2
@@ -158,7 +159,7 @@ def _score_users(
     shrinkage: float,
     k: int,
     ridge: float,
-    implicit: bool,
+    lists: bool,
     out: Array,
 ) -> None:
     n_known, n_items = len(known_indptr) - 1, out.shape[1]
@@ -200,7 +201,7 @@ def _score_users(
                     value[known_items[at]] += weight[user] * known_residuals[at]
                     total[known_items[at]] += abs(weight[user])
         for item in range(n_items):
-            if implicit:
+            if lists:
                 out[row, item] = value[item]
             else:
                 out[row, item] = value[item] / (total[item] + ridge) if total[item] > 0 else 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -14,9 +15,9 @@ from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Catalogue, Ratings
 from epicrec.errors import InputError
 from epicrec.machine import in_threads
-from epicrec.models.base import Feedback
+from epicrec.models.base import Recommender, Task
 from epicrec.models.factors import AtHome, FactorModel, ReleasedFactors, solve
-from epicrec.models.features import fame_of, item_features
+from epicrec.models.features import assumption, fame_of, item_features, public_columns
 from epicrec.models.private.budget import Budget, NoiseKind, check_budget
 from epicrec.models.private.lists import release_histories
 from epicrec.models.private.ratings import release_ratings
@@ -46,8 +47,9 @@ class CovarianceSVD(ReleasedFactors):
     (ε, δ) by exact Gaussian composition (`noise="gaussian"`). `epsilon=None` is the same without
     noise. `factors=0` measures no pairs of items, whose matrix may be too large.
 
-    For histories (`feedback="implicit"`) there are no pairs: counts and tastes are measured
-    (`lists`), and `fame` may name a public column that tells beforehand which items are popular.
+    For histories (`task="lists"`) there are no pairs: counts and tastes are measured
+    (`lists`), and `fame` may name a public column of the catalogue that tells beforehand which
+    items are popular.
     """
 
     status = "proved"
@@ -57,10 +59,10 @@ class CovarianceSVD(ReleasedFactors):
     delta: float = 1e-6
     unit: Unit = "rating"
     noise: NoiseKind = "gaussian"
-    feedback: Feedback = "explicit"
+    task: Task = "lists"
     factors: int | None = None
+    features: Sequence[str] | None = None
     fame: str | None = None
-    """The catalogue's column of public popularity, a prior for the counts of lists."""
     seed: int | None = None
 
     @property
@@ -70,12 +72,13 @@ class CovarianceSVD(ReleasedFactors):
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         self._check()
         without_pairs = self.factors == 0 and self.epsilon is not None
-        k = 0 if without_pairs else most_factors(self.factors, self.feedback)
-        features = item_features(catalogue, ratings.item_ids)
+        k = 0 if without_pairs else most_factors(self.factors, self.task)
+        features = item_features(catalogue, ratings.item_ids, self.features)
+        self.columns_, self.unused_ = public_columns(catalogue, self.features)
         fame = None if self.fame is None else fame_of(catalogue, self.fame, ratings.item_ids)
         if self.epsilon is None:
             promise = Guarantee.none(unit=self.unit)
-            if self.feedback == "implicit":
+            if self.task == "lists":
                 state = fit_histories(ratings, k)
             else:
                 state = fit_ratings(ratings, k, features)
@@ -84,11 +87,13 @@ class CovarianceSVD(ReleasedFactors):
                 self.epsilon, self.delta, self.unit, self.noise, self.seed, once=self.once
             )
             ratings = budget.bounded(ratings)
-            if self.feedback == "implicit":
+            if self.task == "lists":
                 state = release_histories(ratings, features, budget, self.engine, fame)
             else:
                 state = release_ratings(ratings, features, budget, k, self.engine)
-            promise = budget.guarantee(*([] if fame is None else [FAME.format(self.fame)]))
+            famous = [] if fame is None else [FAME.format(self.fame)]
+            promise = budget.guarantee(*assumption(self.columns_), *famous)
+            self.unused_ = [name for name in self.unused_ if name != self.fame]
             state["released_"] = budget.spent
         self._hold(state)
         self.guarantee_ = promise.to_dict()
@@ -109,6 +114,9 @@ class ByNeighbours(FactorModel):
         if self.k is not None and self.k < 1:
             raise InputError(f"k must be at least 1 neighbour, got {self.k}")
 
+    def _parts(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
+        return Recommender._parts(self, histories)
+
     def _scores(self, histories: Ratings) -> AnyFloats:
         rows = np.repeat(np.arange(histories.n_users), len(self.offsets_))
         items = np.tile(np.arange(len(self.offsets_)), histories.n_users)
@@ -128,12 +136,13 @@ class CovarianceKNN(ByNeighbours, CovarianceSVD):
     (C_NN + s² I)⁻¹ C_Ni, where C is the cleaned covariance F Fᵀ of `CovarianceSVD`. `k` is 40.
     """
 
+    task: Task = "ratings"
     k: int | None = None
 
     def _check(self) -> None:
         super()._check()
         self._check_k()
-        if self.feedback == "implicit":
+        if self.task == "lists":
             raise InputError(
                 "covariance-knn weighs neighbours by their ratings; for histories use "
                 "covariance-svd"

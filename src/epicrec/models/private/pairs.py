@@ -136,7 +136,7 @@ def check_memory(n_items: int) -> None:
             f"the covariance of {n_items:,} items needs {needed / 2**30:.1f} GiB of memory and "
             f"{available / 2**30:.1f} GiB are free; keep fewer items (ratings.with_items(ids), the "
             "ids chosen without looking at the ratings), use a larger machine, learn from "
-            "histories (feedback='implicit'), or set factors=0 for a private model without pairs "
+            "histories (task='lists'), or set factors=0 for a private model without pairs "
             "of items"
         )
 

@@ -109,14 +109,14 @@ def evaluate_d2p(
     """
     started = time.perf_counter()
     chosen = given(epsilon=epsilon, as_published=as_published) | dict(settings or {})
-    if "feedback" in taken(model_class(method)):
-        chosen = {"feedback": "implicit"} | chosen
+    if "task" in taken(model_class(method)):
+        chosen = {"task": "lists"} | chosen
     data, found = trial(dataset, seed=seed), []
     for number in range(seed, seed + seeds):
         report("drawing and judging", number - seed, seeds)
         model = make_model(method, **{"catalogue": dataset.catalogue, "seed": number} | chosen)
         found.append(measure(model, data))
-    plain = {name: value for name, value in model.parameters().items() if name != "catalogue"}
+    plain = {name: value for name, value in model.get_params().items() if name != "catalogue"}
     plain |= given(as_published=model.as_published or None)
     return Evaluation(
         model.method, dataset.name, "d2p", model.guarantee, mean_of(found),

@@ -244,7 +244,7 @@ def completed(histories: Ratings, model: Filter) -> AnyFloats:
         return np.asarray(fitted.user_factors @ fitted.item_factors.T)
     from epicrec.models.svd import SVD
 
-    own = SVD(factors=FACTORS, feedback="implicit").fit(histories)
+    own = SVD(factors=FACTORS, task="lists").fit(histories)
     scores = np.asarray(own._scores(histories), dtype=np.float64)
     # it only orders items: one factor, fitted to what it learned from, puts it on GT's scale
     return np.asarray(scores * (binary(histories).multiply(scores).sum() / (scores**2).sum()))

@@ -134,6 +134,7 @@ def _part_epsilon(setting: Setting) -> Found:
     return Found({"RMSE by ε": rows}, plots, note)
 
 
+_own = partial(CovarianceSVD, task="ratings")
 RECIPES: dict[str, tuple[type[PublishedCovarianceSVD], bool]] = {
     "svd, cleaned": (PublishedCovarianceSVD, True),
     "svd": (PublishedCovarianceSVD, False),
@@ -154,7 +155,7 @@ def theta_rows(
             model = model_type(cleaned=cleaned, theta=theta, delta=delta, seed=setting.seed)
             row[recipe] = _error(model.fit(train), train, test)
         row["epsilon"] = model.guarantee.epsilon
-        own = CovarianceSVD(epsilon=model.guarantee.epsilon, delta=delta, seed=setting.seed)
+        own = _own(epsilon=model.guarantee.epsilon, delta=delta, seed=setting.seed)
         row["default"] = _error(own.fit(train), train, test)
         return row | {"the user's own mean": alone}
 
@@ -172,8 +173,8 @@ def growth_rows(name: str, ratings: Ratings, crowds: tuple[float, ...], setting:
         row: dict[str, Any] = {"data": name, "people": some.n_users, "ratings": len(some)}
         private = PublishedCovarianceKNN(theta=PAPER_THETA, delta=1e-6, seed=setting.seed)
         errors = [_error(m.fit(train), train, test) for m in (private, PublishedCovarianceKNN())]
-        own = CovarianceSVD(epsilon=private.guarantee.epsilon, delta=1e-6, seed=setting.seed)
-        errors += [_error(m.fit(train), train, test) for m in (own, CovarianceSVD())]
+        own = _own(epsilon=private.guarantee.epsilon, delta=1e-6, seed=setting.seed)
+        errors += [_error(m.fit(train), train, test) for m in (own, _own())]
         row |= {"as published": errors[0], "without noise": errors[1], "default": errors[2]}
         row["loss, as published"] = 100 * (errors[0] / errors[1] - 1)
         row["loss, default"] = 100 * (errors[2] / errors[3] - 1)
@@ -197,8 +198,8 @@ def epsilon_rows(
     """One row for each recipe, unit and budget."""
     delta, seed = DELTA.get(name, 1e-5), setting.seed
     recipes: dict[str, tuple[Callable[..., Recommender], dict[str, Any]]] = {
-        "default, svd": (CovarianceSVD, {"unit": "rating"}),
-        "default, svd, whole users": (CovarianceSVD, {"unit": "user"}),
+        "default, svd": (_own, {"unit": "rating"}),
+        "default, svd, whole users": (_own, {"unit": "user"}),
     }
     if name != "netflix":  # both matrices whole, in 64 bits, are too much for ordinary machines
         recipes["default, knn"] = (CovarianceKNN, {"unit": "rating"})

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from epicrec.arrays import AnyFloats, Floats, Integers
 from epicrec.data import Ratings
 from epicrec.errors import InputError
-from epicrec.models.base import Feedback
+from epicrec.models.base import Task
 from epicrec.models.factors import AtHome, ReleasedFactors
 from epicrec.models.private.budget import NoiseKind, check_budget
 from epicrec.models.private.covariance import ByNeighbours
@@ -89,7 +89,7 @@ class PublishedCovarianceSVD(ReleasedFactors):
     delta: float = 1e-6
     unit: Unit = "rating"
     noise: NoiseKind = "gaussian"
-    feedback: Feedback = "explicit"
+    task: Task = "ratings"
     theta: float | None = None
     cleaned: bool = True
     seed: int | None = None
@@ -136,7 +136,7 @@ class PublishedCovarianceSVD(ReleasedFactors):
             raise InputError("theta and epsilon say the same thing twice; give one of them")
         if self.theta is not None and not self.theta > 0:
             raise InputError(f"theta must be above 0, got {self.theta}")
-        if self.feedback == "implicit":
+        if self.task == "lists":
             raise InputError("the paper measures ratings, not histories; leave out as_published")
 
     def _fit(self, ratings: Ratings) -> None:

@@ -20,7 +20,7 @@ from epicrec.arrays import AnyFloats, Integers
 from epicrec.data import Ratings
 from epicrec.engine import Engine
 from epicrec.errors import InputError
-from epicrec.models.base import Feedback
+from epicrec.models.base import Task
 from epicrec.models.estimates import SPREAD
 from epicrec.models.factors import POPULARITY, AtHome, ReleasedFactors, rating_state, solve_users
 from epicrec.models.features import item_features
@@ -146,7 +146,7 @@ class DPALS(ReleasedFactors):
 
     epsilon: float = 1.0
     delta: float = 1e-6
-    feedback: Feedback = "explicit"
+    task: Task = "lists"
     factors: int = 8
     rounds: int = 3
     seed: int | None = None
@@ -158,13 +158,13 @@ class DPALS(ReleasedFactors):
                 f"factors and rounds are at least 1, not {self.factors} and {self.rounds}"
             )
         budget = Budget(self.epsilon, self.delta, "user", "gaussian", self.seed)
-        release = _release_histories if self.feedback == "implicit" else _release_ratings
+        release = _release_histories if self.task == "lists" else _release_ratings
         state = release(budget.bounded(ratings), budget, self.factors, self.rounds, self.engine)
         self._hold(state)
         self.released_, self.guarantee_ = budget.spent, budget.guarantee().to_dict()
 
     def _people(self, histories: Ratings) -> tuple[AnyFloats, AnyFloats]:
-        if self.feedback == "explicit":
+        if self.task == "ratings":
             return self.at_home.people(histories)
         ones = np.ones(len(histories))
         return np.zeros(histories.n_users), solve_users(histories, ones, self.factors_, self.ridge_)

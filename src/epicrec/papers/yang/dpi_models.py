@@ -12,9 +12,10 @@ import pyarrow as pa
 from epicrec.arrays import AnyFloats, Positions
 from epicrec.data import Ratings, find
 from epicrec.errors import InputError
-from epicrec.models import make_model
+from epicrec.models import make_model, model_class
 from epicrec.models.base import Recommender
 from epicrec.papers.yang.dpm_models import PublishedNeighbours
+from epicrec.parameters import taken
 from epicrec.perturb.dpi.debiasing import Restoring
 from epicrec.perturb.dpi.hiding import HidingDPI
 from epicrec.perturb.dpi.mechanism import DPI
@@ -106,7 +107,9 @@ class AfterDPI(Recommender):
         self.inner = self._make_inner().fit(self._restored(released))
 
     def _make_inner(self) -> Recommender:
-        return make_model(self.recommender)
+        has = taken(model_class(self.recommender))
+        settings: dict[str, Any] = {"task": "ratings"} if "task" in has else {}
+        return make_model(self.recommender, **settings)
 
     def _released(self) -> ReleasedRatings:
         return ReleasedRatings(

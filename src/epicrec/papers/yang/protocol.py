@@ -110,7 +110,7 @@ def evaluate_yang(
     spread = {f"{name}_sd": float(np.std([f[name] for f in found])) for name in ("mae", "mse")}
     return Evaluation(
         model.method, dataset.name, "yang", model.guarantee, mean_of(found) | spread, seconds,
-        {**model.parameters(), "seed": seed, "seeds": seeds, "k": k}, asked=asked,
+        {**model.get_params(), "seed": seed, "seeds": seeds, "k": k}, asked=asked,
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ SAYS_WHICH = "Which items were rated, and how many, is sent as it is and is not 
 class RatingPerturber(Perturber):
     """What the two share: ratings altered one cell at a time, for one person or for many."""
 
-    feedback = "explicit"
+    task = "ratings"
 
     scale: Scale
     epsilon: float

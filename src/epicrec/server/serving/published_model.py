@@ -43,9 +43,9 @@ class PublishedModel:
         return self._key_of.get(item_id)
 
     def for_own(self, own: UserHistory, n: int, offset: int = 0, category: str = "") -> Ranked:
-        """The model's order for a user's ratings, or for what they like where it was learned from
-        implicit feedback."""
-        if self.model.feedback == "explicit":
+        """The model's order for a user's ratings, or for what they like where it is for
+        lists."""
+        if self.model.task == "ratings":
             return self._best({**own.ratings}, own.known, n, offset, category)
         return self._best(dict.fromkeys(own.liked), own.known, n, offset, category)
 
@@ -84,7 +84,7 @@ class PublishedModel:
 
     def _ratings(self, history: History) -> Ratings:
         """One user's history over the model's items; it may be empty."""
-        scale = self.model.scale_ if self.model.feedback == "explicit" else None
+        scale = self.model.scale_ if self.model.task == "ratings" else None
         given = {
             self._id_of[key]: 1.0 if scale is None else value
             for key, value in history.items()

@@ -49,7 +49,7 @@ def fit_private(ratings: Ratings, settings: Settings, features: Catalogue) -> Re
         epsilon=settings.publish_epsilon,
         delta=settings.publish_delta,
         unit=settings.publish_unit,
-        feedback=settings.publish_feedback,
+        task=settings.publish_task,
     ).fit(ratings, features)
     return model
 
@@ -121,7 +121,7 @@ def _write(
         Hash=hashlib.sha256(content).hexdigest(),
         Size=len(content),
         Method=method,
-        Feedback=model.feedback,
+        Task=model.task,
         Items=len(model.item_ids_),
         Created=datetime.now(UTC),
         Guarantee=promise.to_dict(),
@@ -212,10 +212,10 @@ def _folder(settings: Settings) -> Path:
 
 
 def rating_set(settings: Settings) -> Ratings:
-    """The public rating set of the settings, on their scale; implicit feedback has none."""
-    explicit = settings.publish_feedback == "explicit"
-    scale = Scale.parse(settings.rating_scale) if explicit else None
-    return load_dataset(settings.train_from, scale=scale, rated=explicit).ratings
+    """The public rating set of the settings, on their scale; histories have none."""
+    rated = settings.publish_task == "ratings"
+    scale = Scale.parse(settings.rating_scale) if rated else None
+    return load_dataset(settings.train_from, scale=scale, rated=rated).ratings
 
 
 def _ratings(settings: Settings, database: Database) -> tuple[Ratings, Catalogue]:
