@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock, Timeout
 
+from epicrec._version import __version__
 from epicrec.arrays import Integers
 from epicrec.engine import Engine, Statistic
 from epicrec.errors import InputError
@@ -55,7 +56,9 @@ def kept_in(folder: str | Path, model: Recommender) -> Iterator[None]:
 class _Kept:
     def __init__(self, folder: Path, model: Recommender, engine: Engine) -> None:
         self.folder, self.engine = folder, engine
-        self.about = {"method": model.method, "parameters": settings_of(model)}
+        # another version may spend the budget otherwise on the same sums
+        self.about: dict[str, Any] = {"version": __version__, "method": model.method}
+        self.about["parameters"] = settings_of(model)
         self.number, self.of = 0, ""
 
     def sum(self, statistic: Statistic, ratings: Any) -> Integers:

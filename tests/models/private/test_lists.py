@@ -428,3 +428,16 @@ def test_counts_of_nothing_are_even() -> None:
     counts, weights, popular = popularity_weights(np.zeros(4))
     for found in (counts, weights, 2 * popular):
         np.testing.assert_allclose(found, 1)
+
+
+def test_lists_without_a_delta_are_popularity(viewers: Ratings) -> None:
+    model = CovarianceSVD(epsilon=1.0, delta=0.0, noise="laplace", task="lists", unit="user")
+    model.fit(viewers, items=viewers.item_ids)
+    assert (model.guarantee.epsilon, model.guarantee.delta) == (1.0, 0.0)
+    assert "Laplace noise is for counts alone" in model.note_
+
+
+def test_noise_that_cannot_be_drawn_is_not_planned() -> None:
+    """Asked before anything is drawn: a plan that stopped half-way would have spent for nothing."""
+    assert lists._too_noisy("rating", 1e-4)
+    assert not lists._too_noisy("rating", 0.01)

@@ -30,7 +30,7 @@ Share = float | Fraction
 ASSUMES = (
     "the list of items, what the catalogue tells of them, and the rating scale are public",
     "everything else that is published is computed from this model",
-    f"no more than {MOST_USERS:,} people take part",
+    f"no more than {MOST_USERS:,} people take part, and at least one has a listed item",
 )
 
 

@@ -17,7 +17,7 @@ from epicrec.arrays import Floats, Integers
 from epicrec.data import Ratings
 from epicrec.engine import Engine
 from epicrec.models.factors import history_state
-from epicrec.models.private.basis import Basis, popularity_weights, with_own
+from epicrec.models.private.basis import DIRECTIONS, Basis, popularity_weights, with_own
 from epicrec.models.private.budget import Budget, Share
 from epicrec.models.private.learner import (
     MeasuredCounts,
@@ -32,7 +32,9 @@ from epicrec.models.private.tastes import (
     WEIGHT_BITS,
     TasteProducts,
     in_integers,
+    sensitivity_of,
 )
+from epicrec.privacy.noise import LARGEST_SCALE
 
 PLAN_VERSION = 1
 """The version of plans: which steps there can be, and what is learned from them."""
@@ -125,7 +127,7 @@ def next_step(done: Released, features: Any, mu: float, norm: Norm = 2) -> Step 
     if done.unit == "rating":
         strength /= sqrt(2)
     if len(done.steps) == 1:
-        if norm == 1 or strength * min(counts.clear, 1.0) < PAYS:
+        if norm == 1 or strength * min(counts.clear, 1.0) < PAYS or _too_noisy(done.unit, mu):
             return Step(again, left)
         whole = COUNTS + (MOST_COUNTS - COUNTS) / (1 + counts.clear)
         return Step(again, Fraction(round(100 * whole), 100) - FIRST_COUNTS)
@@ -137,6 +139,11 @@ def next_step(done: Released, features: Any, mu: float, norm: Norm = 2) -> Step 
     chance = done.without_noise(drawn) * (people / drawn.n_users)
     shown = is_shown(done.moments, chance, people, drawn.n_users)
     return Step(last.statistic, left, last.basis) if shown else Step(again, left)
+
+
+def _too_noisy(unit: Unit, mu: float) -> bool:
+    """Whether noise for tastes would be larger than can be drawn; asked before any is."""
+    return float(sensitivity_of(unit, DIRECTIONS)) > mu * sqrt(FIRST_TASTES) * LARGEST_SCALE
 
 
 def _first_tastes(counts: MeasuredCounts, features: Any, strength: float) -> Step:
@@ -196,7 +203,8 @@ def release_histories(
 ) -> dict[str, Any]:
     """Make a plan and follow it: all measurements of histories, and a model's state from them."""
     done = Released(budget.unit, fame=fame)
-    while step := next_step(done, features, budget.mu, budget.norm):
+    mu = budget.mu if budget.norm == 2 else 0.0  # Laplace noise is for counts alone
+    while step := next_step(done, features, mu, budget.norm):
         total = engine(step.statistic, ratings)
         noisy, sigma = budget.measure(step.statistic, step.share, total, turn=len(done.steps))
         done = done.plus(step, noisy, sigma)

@@ -73,12 +73,7 @@ class TasteProducts:
     @property
     def sensitivity(self) -> Fraction:
         """In L2, over adding or removing one unit."""
-        one = 1 << (2 * self.bits)
-        if self.unit == "user":
-            return Fraction(5 * one)
-        rounding = root(self.coefficients.shape[1]) + 3
-        longest = root(LONGEST) * (1 << self.bits)
-        return 5 * (root(2) * one + 2 * rounding * (2 * longest + rounding))
+        return sensitivity_of(self.unit, self.coefficients.shape[1])
 
     @cached_property
     def exact_weights(self) -> Integers:
@@ -128,6 +123,16 @@ class TasteProducts:
         out = np.zeros((d, d))
         out[below] = packed / np.where(below[0] == below[1], 5, 7) / (1 << (2 * self.bits))
         return out + np.tril(out, -1).T
+
+
+def sensitivity_of(unit: Unit, directions: int) -> Fraction:
+    """How far one unit moves products of tastes in so many directions, in L2."""
+    one = 1 << (2 * TASTE_BITS[unit])
+    if unit == "user":
+        return Fraction(5 * one)
+    rounding = root(directions) + 3
+    longest = root(LONGEST) * (1 << TASTE_BITS[unit])
+    return 5 * (root(2) * one + 2 * rounding * (2 * longest + rounding))
 
 
 def scaled_rows(rows: Integers, least: Integers, bits: int, unit: int | None = None) -> Integers:
