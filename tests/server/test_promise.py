@@ -37,7 +37,7 @@ Fit = Callable[[Ratings, Settings, Catalogue], Recommender]
 def pinned(request: pytest.FixtureRequest, films: Catalogue, viewers: Ratings) -> Fit:
     """Publishing gives this one model, whatever the ratings are."""
     made = make_model("covariance-svd", epsilon=4.0, delta=1e-6, unit="user",
-                      feedback=request.param)  # fmt: skip
+                      task=request.param)  # fmt: skip
     model = made.fit(viewers.with_items(np.sort(films.item_ids)))
     return lambda *_: model
 
