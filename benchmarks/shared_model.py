@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 from _measuring import Parts
 
-from epicrec.collective.aggregators import two_servers
+from epicrec.collective.leader import two_servers
 from epicrec.collective.shares import make_report
 from epicrec.collective.task import RoundParameters as Parameters
 from epicrec.models.private.basis import DIRECTIONS

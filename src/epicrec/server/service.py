@@ -97,6 +97,8 @@ class Service:
         """Migrate the tables, fill the catalogue, remove what would break a guarantee."""
         self.database.migrate()
         keep_promises(self.settings)
+        if self.shared_model is not None:
+            self.shared_model.end_lost_rounds()
         if self.settings.listed:
             items = load_catalogue(self.settings.listed)
             with self.database.writing() as connection:

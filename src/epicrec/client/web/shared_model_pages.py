@@ -21,6 +21,7 @@ from epicrec.client.web.request import Ask, Handler, download, to
 from epicrec.collective.contributions import COUNTS, PRODUCTS
 from epicrec.collective.device import Pins
 from epicrec.collective.keys import fingerprint
+from epicrec.collective.proofs.field import Q
 from epicrec.collective.task import NAME
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import gaussian_epsilon
@@ -37,6 +38,8 @@ STATES = {
     "recorded": "prepared for",
     "sent": "arrived",
     "over": "none",
+    "returned": "the round ended without a result, and both servers signed that they have shown "
+    "nothing of it; what it cost is in your budget again",
 }
 
 
@@ -89,10 +92,10 @@ def numbers(ask: Ask) -> Response:
         "round": given.round,
         "what": WHAT.get(given.statistic, given.statistic),
         "numbers": cut.numbers.tolist(),
-        "modulus": f"2**{given.bits}",
+        "modulus": str(Q),
         "the leader's half": cut.leader.tolist(),
         "the helper's half": cut.helper.tolist(),
-        "the helper's half is sent as this seed": cut.seed.hex(),
+        "cut and proved with these random bytes": cut.random.hex(),
         "the sealed report, base64": base64.b64encode(made.report).decode(),
     }
     name = f"common-model-round-{given.round}.json"

@@ -147,7 +147,7 @@ class Pine:
         helper = rand[:HELPER]
         seeds = _seeds(helper)
         blinds, prove = _seeds(rand[HELPER : HELPER + 2 * SEED]), rand[HELPER + 2 * SEED :]
-        vector = np.where(numbers < 0, numbers + np.int64(Q - (1 << 64)), numbers).view(np.uint64)
+        vector = in_field(numbers)
         theirs = Stream(seeds[0], _VECTOR, bytes([HELPER_ID])).elements(self.entries)
         claimed = self._norm_claim(vector)
         known = self.length + len(claimed)
@@ -276,6 +276,11 @@ class Pine:
         """The joint randomness of the proofs, three elements for each."""
         stream = Stream(_derived(parts, _JOINT_SEED), _JOINT, bytes([self.proofs]))
         return stream.elements(3 * self.proofs)
+
+
+def in_field(numbers: Integers) -> Words:
+    """Integers from -q/2 to q/2 as elements of the field."""
+    return np.where(numbers < 0, numbers + np.int64(Q - (1 << 64)), numbers).view(np.uint64)
 
 
 def elements(encoded: bytes) -> Words:

@@ -35,7 +35,8 @@ _OPEN = (
     ("get", "/api/health/live"), ("get", "/api/health/ready"), ("get", "/docs"),
     ("post", "/api/register"), ("get", "/api/model"), ("get", "/api/model/info"),
     ("get", "/collective/key"), ("get", "/tasks/{task}/round"),
-    ("get", "/tasks/{task}/rounds/{number}/result"), ("post", "/aggregation/{step}"),
+    ("get", "/tasks/{task}/rounds/{number}/result"),
+    ("get", "/tasks/{task}/rounds/{number}/abort"), ("post", "/aggregation/{step}"),
 )  # fmt: skip
 """Routes that need no key; aggregation is signed instead."""
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
