@@ -545,24 +545,42 @@ def test_a_restored_book_cannot_add_up_what_was_added_up(moment):
     assert open_round(leader, helper, round=1)
 
 
+def verified(leader, helper):
+    """A round with three reports, up to the set that both have signed."""
+    announcement = open_round(leader, helper)
+    helper.verify(job(leader, [make_report(announcement, ZEROS) for _ in range(3)]))
+    agreed(leader, helper)
+    return helper.round("films", 0)
+
+
 def test_two_passes_with_one_key_give_one_sum():
     """A copy of a server beside it, with the same key: the one that destroys the key goes on."""
     leader, helper = two_servers()
-    announcement = open_round(leader, helper)
-    send(leader, announcement, ZEROS)
-    helper.verify(job(leader, [*leader.store.book.inbox["films", 0].values()]))
-    agreed(leader, helper)
-    found, drawn = helper.round("films", 0), helper._noise
-    nested = []
+    found = verified(leader, helper)
+    beside = Helper(MemoryStore(), helper.keys, helper.signing_key, helper.other_key)
+    helper.store.book.undo = []
+    beside.store.book = copy.deepcopy(helper.store.book)
+    drawn = helper._noise
 
     def meanwhile(given):
-        helper._noise = drawn
-        nested.append(helper._add_up(found))
+        beside._add_up(found)
         return drawn(given)
 
     helper._noise = meanwhile
     refused("stepMismatch", helper._add_up, found)
-    assert helper.round("films", 0).share == nested[0].share
+    assert helper.round("films", 0).share == b""
+    assert beside.round("films", 0).share != b""
+
+
+def test_other_reports_than_those_that_were_signed_are_not_added_up():
+    leader, helper = two_servers()
+    found = verified(leader, helper)
+    inbox = helper.store.book.inbox["films", 0]
+    gone = inbox.pop(min(inbox))
+    refused("stepMismatch", helper.aggregate, encode("films", 0))
+    inbox[gone.id] = gone
+    assert helper.aggregate(encode("films", 0))
+    assert found.people == 3
 
 
 def test_a_key_of_another_round_is_not_used():

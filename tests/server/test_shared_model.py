@@ -388,5 +388,5 @@ def test_a_server_without_a_runtime_folder_does_not_start(
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
     assert runtime_folder(Settings(data=str(tmp_path))) == Path("/run/user/7/epicrec")
     monkeypatch.setenv("RUNTIME_DIRECTORY", "/run/epicrec-one:/run/more")
-    assert runtime_folder(Settings(data=str(tmp_path))) == Path("/run/epicrec-one/epicrec")
+    assert runtime_folder(Settings(data=str(tmp_path))) == Path("/run/epicrec-one")
     assert runtime_folder(Settings(runtime="/run/own")) == Path("/run/own")

@@ -79,9 +79,10 @@ def runtime_folder(settings: Settings) -> Path:
     """Where keys of rounds are: a folder that is in memory and ends with the system."""
     if settings.runtime:
         return Path(settings.runtime)
-    for name in ("RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"):  # systemd's for services, and for people
-        if found := os.environ.get(name):
-            return Path(found.split(os.pathsep)[0]) / "epicrec"
+    if found := os.environ.get("RUNTIME_DIRECTORY"):  # systemd's, for a service
+        return Path(found.split(":")[0])
+    if found := os.environ.get("XDG_RUNTIME_DIR"):
+        return Path(found) / "epicrec"
     raise InputError(
         "the keys of rounds need a folder that is in memory and in no backup; set runtime to one, "
         "such as /run/epicrec, or start the server with systemd's RuntimeDirectory"
