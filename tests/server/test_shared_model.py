@@ -121,6 +121,30 @@ def test_the_helper_listens_to_its_leader_only(both: Any) -> None:
     assert leader.client().post("/aggregation/abort", content=body).status_code == 404
 
 
+def test_a_helper_is_nothing_else(both: Any) -> None:
+    """No registration, no recommender; its operator still sees its health and its rounds."""
+    leader, helper, link = both
+    anybody = helper.client()
+    for path in ("/api/recommend/one", "/api/items", "/api/users", "/api/feedback", "/api/model"):
+        assert anybody.get(path).status_code == 404, path
+    assert anybody.post("/api/register", json={}).status_code == 404
+    assert anybody.get("/api/health/ready").status_code == 200
+    assert "epicrec_round_state" not in helper.admin.get("/metrics").text
+    own = leader.service.shared_model.leader
+    announcement = own.start(parameters(), PUBLISHED, link).announcement
+    for _ in range(3):
+        send(own, announcement, ZEROS)
+    broken = make_report(announcement, ZEROS)
+    own.upload("films", 0, replace(broken, helper=bytes(len(broken.helper))))
+    own.collect("films", 0, link)
+    for server in (leader, helper):
+        told = server.admin.get("/metrics").text
+        assert "\nepicrec_round_state 5.0" in told
+        assert "\nepicrec_round_accepted 3.0" in told
+        reason = "unreadable" if server is helper else "refused_by_the_helper"
+        assert f"\nepicrec_round_{reason} 1.0" in told
+
+
 def test_the_leader_speaks_to_the_certificate_it_trusts_only(both: Any, tmp_path: Path) -> None:
     leader, _, _ = both
     wrong = replace(leader.settings, other_certificate=str(tmp_path / "leader" / "tls" / "ca.pem"))

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from threading import RLock
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, get_args
 
 from epicrec.collective.keys import SignedKey
 from epicrec.collective.messages import Refusal, decode, encode
@@ -19,6 +19,8 @@ from epicrec.collective.task import Role, RoundParameters
 State = Literal["opening", "open", "frozen", "verified", "collected", "finished", "aborted"]
 """In this order: "frozen" takes no more reports, "verified" has its set of them signed by both,
 "collected" has a noisy share and no key, "finished" a result."""
+
+STATES: tuple[State, ...] = get_args(State)
 
 ACCEPTED, UNREADABLE, UNPROVED, REPEATED, REFUSED = range(5)
 REASONS = ("accepted", "unreadable", "not proved", "repeated", "refused by the helper")

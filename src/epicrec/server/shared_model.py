@@ -23,7 +23,7 @@ from epicrec.collective.keys import fingerprint, new_signing_key, sign, verify, 
 from epicrec.collective.leader import Leader
 from epicrec.collective.messages import PROBLEM, VERSION, Refusal, encode
 from epicrec.collective.results import Taught
-from epicrec.collective.rounds import Round, outcomes
+from epicrec.collective.rounds import REASONS, STATES, Round, outcomes
 from epicrec.collective.shared_model import Collective, check_round, next_round, released_by
 from epicrec.collective.task import RoundParameters, Task
 from epicrec.data import Catalogue
@@ -31,6 +31,7 @@ from epicrec.data.datasets import load_catalogue
 from epicrec.errors import EpicrecError, InputError
 from epicrec.server.operations.file_permissions import close, close_folder, opener, write_new
 from epicrec.server.operations.logs import event
+from epicrec.server.operations.metrics import Gauge
 from epicrec.server.settings import Settings
 from epicrec.server.store.database import Database
 from epicrec.server.store.shared_model_rounds import SqlStore
@@ -124,6 +125,24 @@ class SharedModelServer:
         with self.store.reading() as book:
             found = [book.round(*one) for one in book.tasks() if name in (None, one[0])]
         return [one for one in found if one is not None]
+
+    def gauges(self) -> list[Gauge]:
+        """The newest round, for an operator's metrics."""
+        rounds = self.rounds()
+        if not rounds:
+            return []
+        told = _described(self, rounds[-1])
+        state = STATES.index(rounds[-1].state)
+        named = {"accepted": told["accepted"], **told["refused"]}
+        return [
+            ("round_state", f"Newest round: {', '.join(STATES)}, from 0", state),
+            ("round_lost", "Whether its key is gone", told["state"] == "lost"),
+            ("round_reports", "Reports of the newest round", told["reports"]),
+            *(
+                (f"round_{name.replace(' ', '_')}", f"Reports of it: {name}", named.get(name, 0))
+                for name in REASONS
+            ),
+        ]
 
     def taught(self, rounds: list[Round]) -> list[Taught]:
         with self.store.reading() as book:
