@@ -2,6 +2,7 @@
 
     epicrec bench shared_model [DEVICES …]            cost of a report, and of rounds; minutes
     epicrec bench shared_model liars [--data D]       what liars within the norm reach; minutes
+    epicrec bench shared_model scale [REPORTS …]      uploads and memory as reports grow; long
 
 One round with sealed shares. Devices are simulated one after the other in this process, so that
 each server's part can be told apart. Figures are for each device; where cost is linear, they are
@@ -16,20 +17,29 @@ import time
 from argparse import Namespace
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
-from _measuring import Parts
+from _measuring import Parts, fresh
 
 from epicrec.collective.contributions import COUNTS, name_of, sensitivity_of
-from epicrec.collective.leader import two_servers
+from epicrec.collective.helper import Helper
+from epicrec.collective.keys import new_signing_key, verifying_key
+from epicrec.collective.leader import Leader, two_servers
+from epicrec.collective.rounds import MemoryKeys
 from epicrec.collective.shared_model import Collective
 from epicrec.collective.shares import make_report
 from epicrec.collective.task import RoundParameters as Parameters
 from epicrec.data import Ratings, load_dataset
 from epicrec.evaluate.protocols import evaluate_topn, split
+from epicrec.machine import peak_memory
 from epicrec.models.private.basis import DIRECTIONS
+from epicrec.server.store.database import Database
+from epicrec.server.store.shared_model_rounds import SqlStore
 
 PUBLISHED = b"a benchmark"
+_UPLOADS = 200
 LONGEST = DIRECTIONS * (DIRECTIONS + 1) // 2
 MIDDLE = 150 * 151 // 2
 """The longest round, how all directions of taste go together, and one of a quarter of them."""
@@ -47,10 +57,7 @@ def round_of(given: Namespace) -> None:
 
 def measured(devices: int, length: int) -> str:
     """One line: milliseconds of CPU for each device, at the device, the leader and the helper."""
-    given = Parameters(
-        task="bench", round=0, statistic="vector", length=length, sensitivity=5 << 24, mu=0.27,
-        delta=1e-5, share=Fraction(1), most=devices, basis=hashlib.sha256(PUBLISHED).digest(),
-    )  # fmt: skip
+    given = _parameters(length, 5 << 24, devices)
     leader, helper = two_servers()
     announcement = leader.start(given, PUBLISHED, helper).announcement
     vector = np.zeros(length, np.int64)
@@ -81,6 +88,56 @@ def measured(devices: int, length: int) -> str:
     spent["leader"] += time.process_time() - start - spent["helper"]
     each = " | ".join(f"{1e3 * seconds / devices:.2f}" for seconds in spent.values())
     return f"| {devices:,} | {length:,} | {size:,} | {each} |"
+
+
+def _parameters(length: int, sensitivity: int, most: int) -> Parameters:
+    return Parameters(
+        task="bench", round=0, statistic="vector", length=length, sensitivity=sensitivity, mu=0.27,
+        delta=1e-5, share=Fraction(1), most=most, basis=hashlib.sha256(PUBLISHED).digest(),
+    )  # fmt: skip
+
+
+def scale(given: Namespace) -> None:
+    """What an upload and a round cost with so many reports stored, on SQLite; reports are short."""
+    print("| reports | upload, ms | round, ms a report | most memory of both servers, MB |")
+    print("|---|---|---|---|")
+    for reports in given.reports:
+        print(fresh(round_with, reports), flush=True)
+
+
+def round_with(reports: int) -> str:
+    """One line: processor time of an upload beside so many, and of the round; peak memory."""
+    with TemporaryDirectory() as folder:
+        keys = new_signing_key(), new_signing_key()
+        stores = [SqlStore(_database(Path(folder) / f"{role}.sqlite")) for role in "lh"]
+        leader = Leader(stores[0], MemoryKeys(), keys[0], verifying_key(keys[1]))
+        helper = Helper(stores[1], MemoryKeys(), keys[1], verifying_key(keys[0]))
+        announcement = leader.start(_parameters(1, 1, reports), PUBLISHED, helper).announcement
+        one = np.ones(1, np.int64)
+        for start in range(0, reports - _UPLOADS, 1000):
+            made = [
+                make_report(announcement, one) for _ in range(min(1000, reports - _UPLOADS - start))
+            ]
+            with leader.store.transaction() as book:
+                book.take_places("bench", 0, len(made))
+                book.add_reports("bench", 0, made)
+        last = [make_report(announcement, one) for _ in range(_UPLOADS)]
+        start = time.process_time()
+        for report in last:
+            leader.upload("bench", 0, report)
+        upload = time.process_time() - start
+        start = time.process_time()
+        people = leader.collect("bench", 0, helper).people
+        spent = time.process_time() - start
+        assert people == reports
+    each = f"{1e3 * upload / _UPLOADS:.2f} | {1e3 * spent / reports:.2f} | {peak_memory():.0f}"
+    return f"| {reports:,} | {each} |"
+
+
+def _database(file: Path) -> Database:
+    made = Database(f"sqlite:///{file}")
+    made.migrate()
+    return made
 
 
 def liars(given: Namespace) -> None:
@@ -127,6 +184,8 @@ def parts() -> Parts:
     found = Parts(__doc__)
     part = found.add("round", round_of)
     part.add_argument("devices", nargs="*", type=int, default=[1000, 10_000])
+    part = found.add("scale", scale)
+    part.add_argument("reports", nargs="*", type=int, default=[3000, 10_000, 30_000, 100_000])
     part = found.add("liars", liars)
     part.add_argument("--data", default="ml-1m")
     part.add_argument("--liars", nargs="*", type=int, default=[0, 1, 200])

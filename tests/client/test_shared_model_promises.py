@@ -28,6 +28,7 @@ from epicrec.client.sending.shared_model_reports import EVERY, WINDOW
 from epicrec.client.web import shared_model_pages
 from epicrec.client.web.promises import PROMISES, said
 from epicrec.client.web.request import Ask, State
+from epicrec.collective.device import JoinLink
 from epicrec.collective.keys import (
     RoundSecret,
     fingerprint,
@@ -129,7 +130,8 @@ def told(tmp_path_factory: pytest.TempPathFactory, films: Catalogue) -> Iterator
         me = now.me
         me.page("before", shared_model_pages.overview)
         shared_model.start(leader.settings, TASK, epsilon=1.0, delta=1e-5, most=100)
-        me.page("looking", shared_model_pages.look, task=TASK, helper_key=f" {key.upper()}\n")
+        link = shared_model.join_link(leader.settings, TASK, leader.url)["link"]
+        me.page("looking", shared_model_pages.look, link=f" {link}\n")
         offer = now.kept["offer"] = me.device.shared_model.look(TASK, key)
         agreed = {
             "task": TASK, "leader_key": offer.leader_key, "helper_key": key,
@@ -493,6 +495,12 @@ def test_what_is_not_there_or_not_chosen_is_said(told: Story) -> None:
         me.page("wrong", shared_model_pages.join, rounds="always", mu="1")
     with pytest.raises(InputError, match="once more"):
         me.page("wrong", shared_model_pages.join, rounds="every", mu="cheap")
-    answer = me.page("mistyped", shared_model_pages.look, task="another", helper_key="12")
-    assert answer.status_code == 400
-    assert "64 figures" in me.shown["mistyped"]
+    server = told.servers[0].url
+    for link, says in (
+        ("12", "no join link"),
+        (JoinLink(server, "12", "another").text(), "64 figures"),
+        (JoinLink("https://else.where", "12" * 32, "another").text(), "choose the other one"),
+    ):
+        answer = me.page("mistyped", shared_model_pages.look, link=link)
+        assert answer.status_code == 400
+        assert says in me.shown["mistyped"]

@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from epicrec.collective.device import Pins, take_part
+from epicrec.collective.device import JoinLink, Pins, take_part
 from epicrec.collective.keys import new_signing_key, verifying_key
 from epicrec.collective.leader import two_servers
 from epicrec.collective.messages import Refusal
 from epicrec.collective.results import seeded
 from epicrec.collective.shares import Cut, Report
+from epicrec.errors import InputError
 from rounds_of import DELTA, PUBLISHED, open_round, vector
 
 
@@ -81,3 +82,11 @@ def test_whatever_goes_wrong_with_the_history_zeros_are_sent(servers, computatio
     noises = sum(seeded(role, 4)(announcement.parameters) for role in ("leader", "helper"))
     assert result.people == 1
     assert result.total.tolist() == noises.tolist()
+
+
+def test_a_join_link_is_read_back_and_another_text_is_refused():
+    link = JoinLink("https://leader.example.org:8088", "ab" * 32, "common model & more")
+    assert JoinLink.parse(f"  {link.text()}\n") == link
+    for wrong in ("", "https://leader.example.org", link.text()[1:], link.text().split("&")[0]):
+        with pytest.raises(InputError, match="no join link"):
+            JoinLink.parse(wrong)

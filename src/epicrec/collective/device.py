@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
+from urllib.parse import parse_qs, urlencode
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from epicrec.collective.messages import Refusal
 from epicrec.collective.shares import Announcement, Cut
 from epicrec.collective.task import RoundParameters
 from epicrec.errors import InputError
+
+_SCHEME = "epicrec:"
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,29 @@ class Pins:
                 "leader and helper have the same key: they are one, and would read everything "
                 f"({fingerprint(self.helper)})",
             )
+
+
+@dataclass(frozen=True)
+class JoinLink:
+    """A training as an operator hands it out: the leader's address, the helper's key, the task."""
+
+    server: str
+    helper: str
+    task: str
+
+    def text(self) -> str:
+        return f"{_SCHEME}{self.server}?{urlencode({'task': self.task, 'helper': self.helper})}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        server, _, query = text.strip().removeprefix(_SCHEME).partition("?")
+        found = parse_qs(query)
+        if not text.strip().startswith(_SCHEME) or set(found) != {"task", "helper"}:
+            raise InputError(
+                f"this is no join link: it begins with {_SCHEME} and names a task and the "
+                "helper's key; copy it whole"
+            )
+        return cls(server, found["helper"][0], found["task"][0])
 
 
 def take_part(

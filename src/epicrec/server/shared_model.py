@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 
 from epicrec.collective.aggregators import Aggregator, taught_by
+from epicrec.collective.device import JoinLink
 from epicrec.collective.helper import Helper
 from epicrec.collective.keys import fingerprint, new_signing_key, sign, verify, verifying_key
 from epicrec.collective.leader import Leader
@@ -278,6 +279,18 @@ def _described(server: SharedModelServer, found: Round) -> dict[str, Any]:
         "accepted": verified.pop("accepted", 0),
         "refused": verified,
         "mu": given.round_mu,
+    }
+
+
+def join_link(settings: Settings, name: str, address: str) -> dict[str, Any]:
+    """The link with which people take part, and the fingerprints that they compare."""
+    if settings.role != "leader":
+        raise InputError("people join at the leader; this server is not one")
+    other = _other_key(settings)
+    return {
+        "link": JoinLink(address.rstrip("/"), other.hex(), name).text(),
+        "leader": fingerprint(verifying_key(signing_key(settings))),
+        "helper": fingerprint(other),
     }
 
 

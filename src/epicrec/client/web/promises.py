@@ -167,8 +167,9 @@ PROMISES = {
     "common one": "the open one, or the next; in a later one only if you say so again",
     "common none": "Nothing of yours is added; what the rounds of others taught is fetched without "
     "your name.",
-    "common helper key": "Take it from the helper's operator, never from the leader: a leader that "
-    "gives you another key as the helper's could read everything you add.",
+    "common helper key": "Compare the helper's fingerprint with what the helper's operator "
+    "publishes: a leader that gives you another key as the helper's could read everything you "
+    "add.",
     "common numbers": "As they are in the sealed report.",
     "common left": "Nothing is asked or sent for a common model from then on, and its model is no "
     "longer used here. What was sent stays in the sums it went into; what was spent stays spent.",
