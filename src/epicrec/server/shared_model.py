@@ -114,12 +114,17 @@ class SharedModelServer:
         return found
 
     def end_lost_rounds(self) -> None:
-        """Give up rounds whose keys are gone, and say so: the machine was started again."""
+        """Abort rounds whose keys are gone, and say so: the machine was started again.
+
+        A database that several machines share may have rounds whose keys are on another one; they
+        are left to the operator.
+        """
         for found in self.rounds():
             if self.aggregator.is_lost(found):
                 given = found.parameters
-                self.aggregator.abort(encode(given.task, given.round))
                 event("round lost", task=given.task, round=given.round, state=found.state)
+                if not self.settings.database:
+                    self.aggregator.abort(encode(given.task, given.round))
 
     def rounds(self, name: str | None = None) -> list[Round]:
         """All rounds, or those of a task."""

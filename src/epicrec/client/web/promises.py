@@ -138,7 +138,7 @@ PROMISES = {
     # the common model
     "common off": "Nothing is asked for it before you look at a training here, and nothing is sent "
     "for it before you take part.",
-    "common look": "Looking asks it for its key and for the round, without your name.",
+    "common look": "Looking asks the leader for its key and for the round, without your name.",
     "common report": "Once in a round one sealed report goes to the server you chose, the leader, "
     "under this device's name there. It has the same number of bytes for everybody, whatever they "
     "watched.",
