@@ -560,7 +560,7 @@ def test_an_end_that_other_servers_signed_returns_nothing(
     one, wire = device(tmp_path / "one", servers, films)
     with closing(one):
         one.shared_model.tick(NOW, lambda: HISTORY)
-        given = leader.service.shared_model.leader.round(TASK, 0).parameters
+        given = leader.service.shared_model.leader.round(TASK, 0).announcement
         keys = new_signing_key(), new_signing_key()
         signed = [sign(key, abort_message(given)) for key in keys]
         wire.aborted = Aborted(given, *signed).encoded()

@@ -25,7 +25,7 @@ from epicrec.collective.leader import Leader, two_servers
 from epicrec.collective.messages import Refusal, byte_fields, decode, encode
 from epicrec.collective.proofs.field import Q
 from epicrec.collective.proofs.pine import LEADER_ID, Pine, _part
-from epicrec.collective.results import Aborted, Result, released, seeded, set_message
+from epicrec.collective.results import Result, released, seeded, set_message
 from epicrec.collective.rounds import MemoryBook, MemoryKeys, MemoryStore, Round, outcomes
 from epicrec.collective.shares import Announcement, Cut, make_report, open_share
 from rounds_of import DELTA, PUBLISHED, open_round, parameters, send, simulate, vector
@@ -495,10 +495,23 @@ def test_an_abort_says_that_nothing_was_shown_only_where_nothing_was():
 
     with pytest.raises(ConnectionError):
         leader.collect("films", 0, Lying(helper, confirm=cut_off))
-    assert leader.round("films", 0).shown
     found = leader.give_up("films", 0, helper)
     assert found.signatures == (b"", b"")
     refused("stepMismatch", aggregators.aborted_by, found)
+
+
+def test_a_round_that_never_opened_can_be_given_up():
+    leader, helper = two_servers()
+
+    def cut_off(message):
+        helper.begin(message)
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        leader.start(parameters(), PUBLISHED, Lying(helper, begin=cut_off))
+    found = leader.give_up("films", 0, helper)
+    assert found.state == helper.round("films", 0).state == "aborted"
+    assert not found.is_signed_by_both, "no device has heard of it"
 
 
 def test_an_abort_after_adding_up_does_not_allow_another_list():
@@ -509,8 +522,7 @@ def test_an_abort_after_adding_up_does_not_allow_another_list():
     helper.verify(job(leader, reports))
     agreed(leader, helper)
     helper.aggregate(encode("films", 0))
-    signed = helper.abort(encode("films", 0))
-    Aborted(announcement.parameters, signed, signed).check(leader.other_key, leader.other_key)
+    assert helper.abort(encode("films", 0)) == b"", "its key was destroyed by the sum"
     refused("stepMismatch", helper.aggregate, encode("films", 0))
     refused("stepMismatch", helper.verify, fewer)
     refused("stepMismatch", helper.reveal, encode("films", 0, b"commitment"))
@@ -541,7 +553,8 @@ def test_a_restored_book_cannot_add_up_what_was_added_up(moment):
     if moment == "verified":
         refused("unrecognizedTask", helper.aggregate, encode("films", 0))
     refused("outdatedConfig", helper.begin, _begin(leader, parameters(mu=0.1)))
-    leader.give_up("films", 0, helper)
+    found = leader.give_up("films", 0, helper)
+    assert found.signatures == (b"", b""), "what was added up was shown"
     assert open_round(leader, helper, round=1)
 
 
@@ -607,7 +620,7 @@ def test_a_crash_after_the_key_is_destroyed_ends_the_round(monkeypatch):
             leader.collect("films", 0, helper)
     assert helper.round("films", 0).share == b""
     refused("unrecognizedTask", leader.collect, "films", 0, helper)
-    assert leader.give_up("films", 0, helper).is_signed_by_both
+    assert not leader.give_up("films", 0, helper).is_signed_by_both, "who knows what it wrote"
 
 
 def _begin(leader, given):

@@ -354,7 +354,8 @@ NAMED = [
     ),
     Fault(
         "collective abort that says nothing was shown",
-        'b"" if found.shown else sign(', 'b"" if found.total else sign(',
+        "self.keys.destroy(task, number) and held and found.other is not None",
+        "(self.keys.destroy(task, number) or True) and found.other is not None",
     ),
     Fault(
         "collective abort of one server",
@@ -425,7 +426,7 @@ NAMED = [
     ),
     Fault(
         "collective key kept after an abort",
-        "                self.keys.destroy(task, number)\n", "",
+        "self.keys.destroy(task, number) and held and", "held and",
     ),
     Fault(
         "collective earlier round opened again",

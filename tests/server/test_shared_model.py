@@ -278,7 +278,7 @@ def restart(server: Running) -> Running:
 
 
 def test_a_reboot_ends_an_open_round_and_says_so(tmp_path: Path) -> None:
-    with two_running(tmp_path) as (leader, helper, link):
+    with two_running(tmp_path) as (leader, _, link):
         own = leader.service.shared_model.leader
         announcement = own.start(parameters(), PUBLISHED, link).announcement
         send(own, announcement, ZEROS)
@@ -294,11 +294,21 @@ def test_a_reboot_ends_an_open_round_and_says_so(tmp_path: Path) -> None:
         leader = restart(leader)
         assert leader.service.shared_model.leader.round("films", 0).state == "aborted"
         told = shared_model.abort(leader.settings, "films")
-        assert told["signed by both"]
-        found = Aborted.from_encoded(leader.client().get("/tasks/films/rounds/0/abort").content)
-        found.check(leader.service.shared_model.key, helper.service.shared_model.key)
-        assert found.parameters == announcement.parameters
+        assert told["state"] == "aborted"
+        assert not told["signed by both"], "who cannot destroy its key cannot know"
+        anybody = leader.client()
+        assert problem(anybody.get("/tasks/films/rounds/0/abort")) == "stepMismatch"
         leader.stop()
+
+
+def test_an_abort_by_both_is_open_to_anybody(both: Any) -> None:
+    leader, helper, link = both
+    own = leader.service.shared_model.leader
+    announcement = own.start(parameters(), PUBLISHED, link).announcement
+    assert shared_model.abort(leader.settings, "films")["signed by both"]
+    found = Aborted.from_encoded(leader.client().get("/tasks/films/rounds/0/abort").content)
+    found.check(leader.service.shared_model.key, helper.service.shared_model.key)
+    assert found.announcement == announcement
 
 
 def test_keys_are_in_the_runtime_folder_and_nowhere_else(tmp_path: Path) -> None:

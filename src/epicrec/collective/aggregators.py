@@ -87,7 +87,9 @@ class Aggregator:
     def abort(self, message: bytes) -> bytes:
         """End a round without a result: its key and reports are deleted.
 
-        The answer is our signature that nothing was shown, or empty where a share was.
+        The answer is our signature that the key is destroyed and nothing was shown. Only who
+        destroys the key here and now can know that, as a sum destroys it before it is written;
+        where it was gone before, by a sum, a reboot or a restore, the answer is empty.
         """
         task, number, _ = round_fields(message, 0)
         with self.store.transaction() as book:
@@ -95,12 +97,11 @@ class Aggregator:
             if found.state == "finished":
                 raise Refusal("stepMismatch", "this round is finished and cannot be given up")
             if found.state != "aborted":
-                self.keys.destroy(task, number)
+                held = self._held(found) is not None
+                unused = self.keys.destroy(task, number) and held and found.other is not None
+                own = sign(self.signing_key, abort_message(found.announcement)) if unused else b""
                 book.open(task, number, 0)
                 book.forget(task, number)
-                own = (
-                    b"" if found.shown else sign(self.signing_key, abort_message(found.parameters))
-                )
                 found = replace(found, state="aborted", share=b"", signatures=(own,))
                 book.keep(found)
         return found.signatures[0]
@@ -232,7 +233,7 @@ def aborted_by(found: Round) -> Aborted:
     """The signed end of a round without a result."""
     if found.state != "aborted" or not found.is_signed_by_both:
         raise Refusal("stepMismatch", "this round was not given up by both servers")
-    return Aborted(found.parameters, *found.signatures)
+    return Aborted(found.announcement, *found.signatures)
 
 
 def taught_by(book: Book, found: Round) -> Taught:

@@ -186,8 +186,8 @@ class Helper(Aggregator):
         with self.store.transaction() as book:
             found = found_in(book, task, number)
             expect(found, "collected", "finished")
-            if not found.shown:
-                found = replace(found, theirs=theirs, shown=True)
+            if not found.theirs:
+                found = replace(found, theirs=theirs)
                 book.keep(found)
             elif found.theirs != theirs:
                 raise Refusal("stepMismatch", "the leader committed to another share before")

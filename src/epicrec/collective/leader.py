@@ -114,10 +114,6 @@ class Leader(Aggregator):
             total = self._total(found, *byte_fields(answer, 2))
             message = result_message(found.parameters, found.people, total)
             own = sign(self.signing_key, message)
-            with self.store.transaction() as book:
-                expect(found_in(book, task, number), "collected")
-                found = replace(found, shown=True)
-                book.keep(found)
             other = helper.confirm(encode(task, number, found.share, found.salt, own))
             verify(self.other_key, other, message, "the result")
             found = finished(found, total, (own, other))
@@ -135,8 +131,9 @@ class Leader(Aggregator):
             if error.kind != "unrecognizedTask":  # it never heard of the round
                 raise
         found = self.round(task, number)
-        if theirs:
-            verify(self.other_key, theirs, abort_message(found.parameters), "the end of the round")
+        if theirs and found.other is not None:
+            signed = abort_message(found.announcement)
+            verify(self.other_key, theirs, signed, "the end of the round")
         with self.store.transaction() as book:
             found = replace(found, signatures=(own, theirs))
             book.keep(found)

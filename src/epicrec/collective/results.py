@@ -16,6 +16,7 @@ from epicrec.collective.keys import verify
 from epicrec.collective.messages import VERSION, Refusal, byte_fields, decode, encode
 from epicrec.collective.proofs.field import Q, Words, add_into
 from epicrec.collective.proofs.pine import elements, in_field
+from epicrec.collective.shares import Announcement
 from epicrec.collective.task import Role, RoundParameters
 from epicrec.privacy.noise import integer_gaussian
 from epicrec.seeds import derived
@@ -73,10 +74,10 @@ def set_message(parameters: RoundParameters, people: int, chosen: bytes) -> byte
     return encode(VERSION, "reports", parameters.digest, people, chosen)
 
 
-def abort_message(parameters: RoundParameters) -> bytes:
-    """What a server signs when a round ends without a result: its key is destroyed, and it has
-    shown no share."""
-    return encode(VERSION, "abort: key destroyed, nothing shown", parameters.digest)
+def abort_message(announcement: Announcement) -> bytes:
+    """What a server signs when a round ends without a result: its key of this announcement is
+    destroyed, and it has shown no share."""
+    return encode(VERSION, "abort: key destroyed, nothing shown", announcement.encoded())
 
 
 def result_message(parameters: RoundParameters, people: int, total: Integers) -> bytes:
@@ -150,22 +151,22 @@ class Taught:
 class Aborted:
     """A round that ended without a result; with both signatures it has cost nobody anything."""
 
-    parameters: RoundParameters
+    announcement: Announcement
     leader: bytes
     helper: bytes
 
     def check(self, leader_key: bytes, helper_key: bytes) -> None:
-        message = abort_message(self.parameters)
+        message = abort_message(self.announcement)
         verify(leader_key, self.leader, message, "the end of the round")
         verify(helper_key, self.helper, message, "the end of the round")
 
     def encoded(self) -> bytes:
-        return encode(self.parameters.encoded(), self.leader, self.helper)
+        return encode(self.announcement.encoded(), self.leader, self.helper)
 
     @classmethod
     def from_encoded(cls, encoded: bytes) -> Self:
-        parameters, leader, helper = byte_fields(encoded, 3)
-        return cls(RoundParameters.from_encoded(parameters), leader, helper)
+        announcement, leader, helper = byte_fields(encoded, 3)
+        return cls(Announcement.from_encoded(announcement), leader, helper)
 
 
 # ---- plausibility -----------------------------------------------------------------------------

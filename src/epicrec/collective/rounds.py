@@ -47,8 +47,6 @@ class Round:
     salt: bytes = b""
     theirs: bytes = b""
     """The other's commitment to its share."""
-    shown: bool = False
-    """Whether the other server may have seen the share."""
     total: bytes = b""
     """The opened sums, little-endian int64."""
     signatures: tuple[bytes, ...] = ()
@@ -71,7 +69,7 @@ class Round:
         return encode(
             self.parameters.encoded(), self.role, encode(*(part for key in keys for part in key)),
             self.state, self.people, self.chosen, encode(*self.agreed), self.share, self.salt,
-            self.theirs, int(self.shown), self.total, encode(*self.signatures),
+            self.theirs, self.total, encode(*self.signatures),
         )  # fmt: skip
 
     @classmethod
@@ -80,13 +78,13 @@ class Round:
         """Read what `encoded` wrote, in our own book."""
         found: list[Any] = decode(encoded)
         keys: list[Any] = decode(found[2])
-        agreed, signatures = (tuple(decode(found[at])) for at in (6, 12))
+        agreed, signatures = (tuple(decode(found[at])) for at in (6, 11))
         return cls(
             parameters=RoundParameters.from_encoded(found[0]), role=found[1],
             own=SignedKey(*keys[:3]), other=SignedKey(*keys[3:]) if keys[3:] else None,
             state=found[3], people=found[4], chosen=found[5], agreed=agreed,  # type: ignore[arg-type]
-            share=found[7], salt=found[8], theirs=found[9], shown=bool(found[10]),
-            total=found[11], signatures=signatures,  # type: ignore[arg-type]
+            share=found[7], salt=found[8], theirs=found[9], total=found[10],
+            signatures=signatures,  # type: ignore[arg-type]
         )  # fmt: skip
 
 

@@ -314,7 +314,7 @@ class SharedModelReports:
             if told is not None:
                 found = Aborted.from_encoded(told)
                 found.check(pins.leader, pins.helper)
-                if found.parameters != own.parameters:
+                if found.announcement != own:
                     raise Refusal("outdatedConfig", "another round than this one was given up")
                 self._ledger.take_back(about=_about(row["task"], row["number"]))
                 self._set(row["task"], row["number"], "returned")
