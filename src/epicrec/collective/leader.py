@@ -69,10 +69,10 @@ class Leader(Aggregator):
         other.check(self.other_key, "helper", parameters)
         if committed("helper", half) != other.committed:
             raise Refusal("invalidMessage", "this is not the half that the helper committed to")
-        self.keys.keep(task, number, replace(secret, other=half).encoded())
         with self.store.transaction() as book:
             found = found_in(book, task, number)
             if found.state == "opening":
+                self.keys.keep(task, number, replace(secret, other=half).encoded())
                 found = replace(found, other=other, state="open")
                 book.open(task, number, parameters.most)
                 book.keep(found)
