@@ -418,7 +418,7 @@ CHECKS: dict[str, Callable[[Story], bool]] = {
     "Your numbers are in the sums that everybody's model is made from.": in_everybodys_sums,
     "Nothing is asked for it before you look at a training here, "
     "and nothing is sent for it before you take part.": off_until_chosen,
-    "Looking asks it for its key and for the round, without your name.": lambda told: (
+    "Looking asks the leader for its key and for the round, without your name.": lambda told: (
         paths(told.me, "looking") == {("GET key", "nameless"), ("GET round", "nameless")}
     ),
     "Once in a round one sealed report goes to the server you "
@@ -458,9 +458,9 @@ CHECKS: dict[str, Callable[[Story], bool]] = {
     ),
     "Nothing of yours is added; what the rounds of others taught is "
     "fetched without your name.": nothing_added,
-    "Take it from the helper's operator, never from the leader: a "
-    "leader that gives you another key as the helper's could read "
-    "everything you add.": wrong_key_gets_nothing,
+    "Compare the helper's fingerprint with what the helper's operator "
+    "publishes: a leader that gives you another key as the helper's "
+    "could read everything you add.": wrong_key_gets_nothing,
     "As they are in the sealed report.": as_it_was_sealed,
     "Nothing is asked or sent for a common model from then on, and "
     "its model is no longer used here. What was sent stays in the "
