@@ -10,13 +10,18 @@ from typing import Any
 import numpy as np
 
 from epicrec.arrays import Integers
-from epicrec.collective.aggregators import Helper, Leader
+from epicrec.collective.contributions import published, sensitivity_of
+from epicrec.collective.helper import Helper
+from epicrec.collective.leader import Leader
 from epicrec.collective.results import Result
 from epicrec.collective.shares import Announcement, Report, make_report
 from epicrec.collective.task import RoundParameters
+from epicrec.models.private.lists import Step, counts_statistic
 
-DELTA = 1 << 24
-PUBLISHED = b"what is published beside the name"
+ITEMS = np.array([f"item {number}" for number in range(19)])
+STEP = Step(counts_statistic("user", 2, len(ITEMS)), Fraction(1))
+PUBLISHED = published(STEP, ITEMS)
+DELTA = sensitivity_of(STEP.statistic)
 
 
 def parameters(**changes: Any) -> RoundParameters:
@@ -24,7 +29,7 @@ def parameters(**changes: Any) -> RoundParameters:
         **{
             "task": "films",
             "round": 0,
-            "statistic": "vector",
+            "statistic": "counts",
             "length": 20,
             "sensitivity": DELTA,
             "mu": 0.5,

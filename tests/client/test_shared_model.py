@@ -20,11 +20,11 @@ from epicrec.client.device import Device
 from epicrec.client.sending.remote import Remote
 from epicrec.client.sending.shared_model_reports import EVERY, WINDOW
 from epicrec.collective.contributions import one_history, statistic_of
-from epicrec.collective.keys import new_signing_key, opener, verifying_key
+from epicrec.collective.keys import RoundSecret, new_signing_key, opener, sign, verifying_key
 from epicrec.collective.messages import Refusal, encode
-from epicrec.collective.results import Result, Taught, seeded
+from epicrec.collective.results import Aborted, Result, Taught, abort_message, seeded
 from epicrec.collective.shared_model import Collective
-from epicrec.collective.shares import Report, open_share
+from epicrec.collective.shares import NUMBERS, Report, open_share
 from epicrec.data import Catalogue, load_dataset
 from epicrec.data.embedded import titles_catalogue
 from epicrec.errors import EpicrecError, InputError
@@ -47,6 +47,7 @@ class Watched(httpx.HTTPTransport):
         self.named: list[bool] = []
         self.deaf = 0
         self.forged: bytes | None = None
+        self.aborted: bytes | None = None
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         answer = super().handle_request(request)
@@ -55,6 +56,9 @@ class Watched(httpx.HTTPTransport):
         if self.forged is not None and request.url.path.endswith("/result"):
             answer.close()
             return httpx.Response(200, content=self.forged)
+        if self.aborted is not None and request.url.path.endswith("/abort"):
+            answer.close()
+            return httpx.Response(200, content=self.aborted)
         if request.method == "PUT" and self.deaf:
             self.deaf -= 1
             answer.close()
@@ -95,9 +99,13 @@ def device(folder: Path, servers: Any, films: Catalogue, **keys: str) -> tuple[D
 
 
 def contributed(servers: Any, films: Catalogue, history: list[str]) -> Any:
-    round_ = servers[0].service.shared_model.leader.round(TASK, 0)
-    statistic = statistic_of(round_.published, films.item_ids)
+    statistic = statistic_of(published_of(servers[0]), films.item_ids)
     return statistic(one_history(films.item_ids, history))
+
+
+def published_of(server: Any) -> bytes:
+    with server.service.shared_model.store.reading() as book:
+        return bytes(book.published(TASK, 0))
 
 
 def opened(servers: Any) -> Any:
@@ -437,7 +445,12 @@ def test_a_round_that_costs_more_than_was_agreed_to_gets_no_report(
         two.shared_model.tick(NOW, lambda: HISTORY)
         shared_model.collect(leader.settings, TASK)
         own, link = leader.service.shared_model.leader, servers[2]
-        own.start(replace(agreed, round=1, share=Fraction(1)), own.round(TASK, 0).published, link)
+        helper = servers[1].service.shared_model.helper
+        more = replace(agreed, round=1, share=Fraction(1))
+        with pytest.raises(Refusal, match="more rounds"):  # a helper refuses it, too
+            own.start(more, published_of(leader), link)
+        helper._check = lambda *_: None
+        own.start(more, published_of(leader), link)
         two.shared_model.tick(NOW + EVERY, lambda: HISTORY)
         assert "more rounds" in two.shared_model.part["problem"]
         assert len(two.ledger.entries()) == 1
@@ -493,30 +506,39 @@ def test_what_can_be_looked_at_is_what_both_servers_would_open(
     report = Report.from_encoded(made.report)
     opened_: dict[str, Any] = {}
     for role, server in zip(("leader", "helper"), servers, strict=False):
-        with server.service.shared_model.store.looking() as book:
-            announcement = book.round(TASK, 0).announcement
-            key = opener(book.key(TASK, 0))
-        opened_[role] = open_share(announcement, role, key, report.id, getattr(report, role))
+        own = server.service.shared_model.aggregator
+        announcement = own.round(TASK, 0).announcement
+        key = opener(RoundSecret.from_encoded(own.keys.get(TASK, 0)).sealing)
+        share = open_share(announcement, role, key, report)
+        opened_[role] = announcement.parameters.proofs.vector(NUMBERS[role], share)
     assert made.cut.leader.tolist() == opened_["leader"].tolist()
     assert made.cut.helper.tolist() == opened_["helper"].tolist()
     assert made.cut.numbers.tolist() == contributed(servers, films, HISTORY).tolist()
 
 
-def test_a_round_that_is_given_up_is_lost_on_both_sides(
+def test_a_round_that_is_given_up_by_both_costs_nothing_and_by_one_all_of_it(
     servers: Any, films: Catalogue, tmp_path: Path
 ) -> None:
     leader, helper, link = servers
     one, _ = device(tmp_path / "one", servers, films)
     with closing(one):
         one.shared_model.tick(NOW, lambda: HISTORY)
+        (cost,) = one.ledger.total().values()
+        leader.service.shared_model.leader.abort(encode(TASK, 0))
+        one.shared_model.tick(NOW + EVERY, lambda: HISTORY)
+        assert one.ledger.total()["user"] == cost, "the leader alone may say what it likes"
         told = shared_model.abort(leader.settings, TASK)
         assert told["state"] == "aborted"
+        assert told["signed by both"]
         for role, server in (("leader", leader), ("helper", helper)):
             assert getattr(server.service.shared_model, role).round(TASK, 0).state == "aborted"
         one.shared_model.tick(LATER, lambda: HISTORY)
         (made,) = one.shared_model.made()
-        assert made.state == "over"
-        assert len(one.ledger.entries()) == 1, "it might have arrived"
+        assert made.state == "returned"
+        assert [entry.returned for entry in one.ledger.entries()] == [False, True]
+        assert one.ledger.total() == {}
+        one.shared_model.tick(LATER + EVERY, lambda: HISTORY)
+        assert len(one.ledger.entries()) == 2
     assert shared_model.abort(leader.settings, TASK)["state"] == "aborted"
     with pytest.raises(InputError, match="given up"):
         start(leader)
@@ -528,3 +550,22 @@ def test_a_round_that_is_given_up_is_lost_on_both_sides(
     assert shared_model.abort(helper.settings, "another")["state"] == "aborted"
     with pytest.raises(Refusal):
         shared_model.collect(leader.settings, "another")
+
+
+def test_an_end_that_other_servers_signed_returns_nothing(
+    servers: Any, films: Catalogue, tmp_path: Path
+) -> None:
+    """A person who goes on to other servers: those cannot give back what these may have seen."""
+    leader = servers[0]
+    one, wire = device(tmp_path / "one", servers, films)
+    with closing(one):
+        one.shared_model.tick(NOW, lambda: HISTORY)
+        given = leader.service.shared_model.leader.round(TASK, 0).announcement
+        keys = new_signing_key(), new_signing_key()
+        signed = [sign(key, abort_message(given)) for key in keys]
+        wire.aborted = Aborted(given, *signed).encoded()
+        one.shared_model.tick(NOW + EVERY, lambda: HISTORY)
+        assert "not trusted" in one.shared_model.part["problem"]
+        one.shared_model.join(TASK, *(verifying_key(key).hex() for key in keys))
+        one.shared_model.take_back()
+        assert [entry.returned for entry in one.ledger.entries()] == [False]

@@ -39,7 +39,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def test_from_looking_to_leaving(
     servers: Any, tmp_path: Path, chromium: Any, axe: str, scheme: str, width: int, script: bool,  # noqa: F811
 ) -> None:  # fmt: skip
-    leader, helper, _ = servers
+    leader = servers[0]
     task = f"{scheme} {width}"
     context = chromium.new_context(
         color_scheme=scheme, viewport={"width": width, "height": 844}, bypass_csp=True,
@@ -72,8 +72,8 @@ def test_from_looking_to_leaving(
         assert "Take part in the common model" in page.inner_text("h1")
         look("off")
         shared_model.start(leader.settings, task, epsilon=1.0, delta=1e-5, most=10)
-        page.get_by_label("signing key").fill(helper.service.shared_model.key.hex())
-        page.get_by_label("training's name").fill(task)
+        link = shared_model.join_link(leader.settings, task, leader.url)["link"]
+        page.get_by_label("Join link").fill(link)
         press(page, "Show me this training")
         look("offer")
         assert device.shared_model.part is None

@@ -28,9 +28,17 @@ from epicrec.client.sending.shared_model_reports import EVERY, WINDOW
 from epicrec.client.web import shared_model_pages
 from epicrec.client.web.promises import PROMISES, said
 from epicrec.client.web.request import Ask, State
-from epicrec.collective.keys import fingerprint, new_signing_key, opener, verifying_key
+from epicrec.collective.device import JoinLink
+from epicrec.collective.keys import (
+    RoundSecret,
+    fingerprint,
+    new_signing_key,
+    opener,
+    verifying_key,
+)
 from epicrec.collective.messages import Refusal
-from epicrec.collective.shares import Report, open_share
+from epicrec.collective.proofs.field import add_into
+from epicrec.collective.shares import NUMBERS, Report, open_share
 from epicrec.data import Catalogue
 from epicrec.errors import InputError
 from epicrec.privacy import gaussian_epsilon
@@ -122,7 +130,8 @@ def told(tmp_path_factory: pytest.TempPathFactory, films: Catalogue) -> Iterator
         me = now.me
         me.page("before", shared_model_pages.overview)
         shared_model.start(leader.settings, TASK, epsilon=1.0, delta=1e-5, most=100)
-        me.page("looking", shared_model_pages.look, task=TASK, helper_key=f" {key.upper()}\n")
+        link = shared_model.join_link(leader.settings, TASK, leader.url)["link"]
+        me.page("looking", shared_model_pages.look, link=f" {link}\n")
         offer = now.kept["offer"] = me.device.shared_model.look(TASK, key)
         agreed = {
             "task": TASK, "leader_key": offer.leader_key, "helper_key": key,
@@ -185,8 +194,8 @@ def train(now: Story) -> None:
 
 
 def key_of(server: Any) -> Any:
-    with server.service.shared_model.store.looking() as book:
-        return opener(book.key(TASK, 0))
+    kept = server.service.shared_model.aggregator.keys.get(TASK, 0)
+    return opener(RoundSecret.from_encoded(kept).sealing)
 
 
 def halves(told: Story, name: str) -> dict[str, Any]:
@@ -194,14 +203,18 @@ def halves(told: Story, name: str) -> dict[str, Any]:
     report = Report.from_encoded(told.people[name].puts()[0].content)
     announcement = told.servers[0].service.shared_model.leader.round(TASK, 0).announcement
     return {
-        role: open_share(announcement, role, key, report.id, getattr(report, role))
+        role: announcement.parameters.proofs.vector(
+            NUMBERS[role], open_share(announcement, role, key, report)
+        )
         for role, key in told.kept["keys"].items()
     }
 
 
 def together(told: Story, name: str) -> Any:
     both = halves(told, name)
-    return (both["leader"] + both["helper"]).view(np.int64)
+    total = both["leader"].copy()
+    add_into(total, both["helper"])
+    return total
 
 
 # ---- the checks -------------------------------------------------------------------------------
@@ -243,9 +256,7 @@ def halves_are_random(told: Story) -> bool:
         if abs(bits.mean() - 0.5) > 0.5 * 7 / np.sqrt(bits.size):
             return False
         with pytest.raises(Refusal):
-            open_share(
-                announcement, role, told.kept["keys"][other], report.id, getattr(report, role)
-            )
+            open_share(announcement, role, told.kept["keys"][other], report)
     return bool(together(told, "me").any())
 
 
@@ -337,8 +348,8 @@ def nameless_and_signed(told: Story) -> bool:
     """That what is not signed is not used: `test_a_result_that_not_both_signed_is_not_kept`."""
     me = told.people["empty"]
     asked = paths(me, "hearing", "sending", "fetching")
-    names = {"GET round": "nameless", "GET result": "nameless", "PUT reports": "named",
-             "POST register": "nameless"}  # fmt: skip
+    names = {"GET round": "nameless", "GET result": "nameless", "GET abort": "nameless",
+             "PUT reports": "named", "POST register": "nameless"}  # fmt: skip
     kept = me.device.folder / "common" / "round-0"
     before = kept.read_bytes()
     assert me.device.shared_results.model() is not None
@@ -407,7 +418,7 @@ CHECKS: dict[str, Callable[[Story], bool]] = {
     "Your numbers are in the sums that everybody's model is made from.": in_everybodys_sums,
     "Nothing is asked for it before you look at a training here, "
     "and nothing is sent for it before you take part.": off_until_chosen,
-    "Looking asks it for its key and for the round, without your name.": lambda told: (
+    "Looking asks the leader for its key and for the round, without your name.": lambda told: (
         paths(told.me, "looking") == {("GET key", "nameless"), ("GET round", "nameless")}
     ),
     "Once in a round one sealed report goes to the server you "
@@ -447,9 +458,9 @@ CHECKS: dict[str, Callable[[Story], bool]] = {
     ),
     "Nothing of yours is added; what the rounds of others taught is "
     "fetched without your name.": nothing_added,
-    "Take it from the helper's operator, never from the leader: a "
-    "leader that gives you another key as the helper's could read "
-    "everything you add.": wrong_key_gets_nothing,
+    "Compare the helper's fingerprint with what the helper's operator "
+    "publishes: a leader that gives you another key as the helper's "
+    "could read everything you add.": wrong_key_gets_nothing,
     "As they are in the sealed report.": as_it_was_sealed,
     "Nothing is asked or sent for a common model from then on, and "
     "its model is no longer used here. What was sent stays in the "
@@ -484,6 +495,12 @@ def test_what_is_not_there_or_not_chosen_is_said(told: Story) -> None:
         me.page("wrong", shared_model_pages.join, rounds="always", mu="1")
     with pytest.raises(InputError, match="once more"):
         me.page("wrong", shared_model_pages.join, rounds="every", mu="cheap")
-    answer = me.page("mistyped", shared_model_pages.look, task="another", helper_key="12")
-    assert answer.status_code == 400
-    assert "64 figures" in me.shown["mistyped"]
+    server = told.servers[0].url
+    for link, says in (
+        ("12", "no join link"),
+        (JoinLink(server, "12", "another").text(), "64 figures"),
+        (JoinLink("https://else.where", "12" * 32, "another").text(), "choose the other one"),
+    ):
+        answer = me.page("mistyped", shared_model_pages.look, link=link)
+        assert answer.status_code == 400
+        assert says in me.shown["mistyped"]

@@ -13,9 +13,10 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import beta, norm
 
-from epicrec.collective.aggregators import two_servers
-from epicrec.collective.keys import opener
-from epicrec.collective.shares import make_report, open_share
+from epicrec.collective.keys import RoundSecret, opener
+from epicrec.collective.leader import two_servers
+from epicrec.collective.proofs.field import Q
+from epicrec.collective.shares import NUMBERS, make_report, open_share
 from rounds_of import PUBLISHED, parameters
 
 RUNS = 2000
@@ -46,22 +47,26 @@ def views(shares, runs, leader, helper):
     for number, share in enumerate(shares):
         given = parameters(length=runs, mu=MU, share=share, round=number)
         announcement = leader.start(given, PUBLISHED, helper).announcement
-        keys = {role: opener(servers[role].store.book.key("films", number)) for role in servers}
-        known = {role: np.zeros(runs, given.word) for role in servers}
+        keys = {role: opener(secret_of(servers[role], number).sealing) for role in servers}
+        known = {role: np.zeros(runs, object) for role in servers}
         for victim in range(runs):
             x = np.zeros(runs, np.int64)
             x[victim] = given.sensitivity * had[victim]
             report = make_report(announcement, x)
             leader.upload("films", number, report)
             for role, sum_of in known.items():
-                sealed = getattr(report, role)
-                sum_of += open_share(announcement, role, keys[role], report.id, sealed)
+                share = open_share(announcement, role, keys[role], report)
+                sum_of += given.proofs.vector(NUMBERS[role], share).astype(object)
         leader.collect("films", number, helper)
         for role, other in (("leader", helper), ("helper", leader)):
-            shown = np.frombuffer(other.round("films", number).share, given.word)
-            seen = (known[role] + shown).view(np.int64)
-            told[role] += seen * (given.sensitivity / given.sigma**2)
+            shown = np.frombuffer(other.round("films", number).share, np.uint64)
+            seen = (known[role] + shown.astype(object) + Q // 2) % Q - Q // 2
+            told[role] += seen.astype(np.float64) * (given.sensitivity / given.sigma**2)
     return told, had
+
+
+def secret_of(server, number):
+    return RoundSecret.from_encoded(server.keys.get("films", number))
 
 
 def test_the_whole_view_of_a_server_tells_no_more_than_is_claimed_and_hardly_less():

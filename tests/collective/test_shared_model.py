@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from epicrec.collective import contributions
-from epicrec.collective.aggregators import two_servers
 from epicrec.collective.contributions import (
     nobody,
     published,
@@ -20,9 +19,10 @@ from epicrec.collective.contributions import (
     statistic_of,
     step_of,
 )
+from epicrec.collective.leader import two_servers
 from epicrec.collective.messages import Refusal, decode, encode
 from epicrec.collective.results import Result, Taught, released
-from epicrec.collective.shared_model import Collective, next_round, released_by
+from epicrec.collective.shared_model import Collective, check_round, next_round, released_by
 from epicrec.collective.shares import allowed, squared_norm
 from epicrec.collective.task import Task
 from epicrec.data import load_dataset
@@ -237,12 +237,12 @@ def test_rounds_that_are_not_the_plan_of_one_task_are_refused(forty, trained):
     other, bit = tastes(forty, 9), Fraction(1, 2**20)
     length = len(other.statistic(nobody(ids)))
     wrong: list[tuple[str, list[Taught]]] = [
-        ("something else", [second, first, third, last]),
-        ("something else", [first, second, last]),
-        ("something else", [first, changed(second, task="another")]),
-        ("something else", [first, changed(second, mu=task.mu * 2)]),
-        ("something else", [first, changed(second, delta=1e-6)]),
-        ("something else", [first, changed(second, most=101)]),
+        ("does not follow", [second, first, third, last]),
+        ("does not follow", [first, second, last]),
+        ("another task", [first, changed(second, task="another")]),
+        ("another task", [first, changed(second, mu=task.mu * 2)]),
+        ("another task", [first, changed(second, delta=1e-6)]),
+        ("another task", [first, changed(second, most=101)]),
         ("something else", [changed(first, length=first.result.parameters.length - 1)]),
         ("something else", [first, second, changed(third, statistic="counts"), last]),
         ("first round", [changed(third, round=0)]),
@@ -261,6 +261,31 @@ def test_rounds_that_are_not_the_plan_of_one_task_are_refused(forty, trained):
         Taught(taught[0].result, taught[-1].published + b"x")
     roomy = [first, second, *(changed(one, sensitivity=small + 2) for one in (third, last))]
     assert Collective.of_rounds(task, ids, roomy) is not None, "more noise is no harm"
+
+
+def test_a_helper_signs_the_rounds_of_a_plan_with_public_features_and_no_others(forty, trained):
+    (histories, catalogue), (_, taught) = forty, trained
+    rounds = [one.result.parameters for one in taught]
+    for number, one in enumerate(taught):
+        for known in (catalogue, None):
+            check_round(known, rounds[number], one.published, rounds[:number])
+        with pytest.raises(Refusal, match="does not follow"):
+            check_round(catalogue, rounds[number], one.published, rounds)
+    more = replace(rounds[-1], share=rounds[-1].share + Fraction(1, 100))
+    with pytest.raises(Refusal, match="budget"):
+        check_round(catalogue, more, taught[-1].published, rounds[:-1])
+    step = step_of(taught[2].published, histories.item_ids, rounds[2].share)
+    statistic = step.statistic
+    turned = statistic.features.tolil()
+    turned[3, 1] = 1 - turned[3, 1]
+    wide = statistic.features.tolil()
+    wide[[4, 5], -1] = 1  # two items in a column that should have one
+    for features in (turned, wide):
+        forged = TasteProducts("user", statistic.weights, features.tocsr(), statistic.coefficients)
+        shown = published(replace(step, statistic=forged), histories.item_ids)
+        given = replace(rounds[2], basis=hashlib.sha256(shown).digest())
+        with pytest.raises(Refusal, match="catalogue"):
+            check_round(catalogue, given, shown, rounds[:2])
 
 
 def test_the_rounds_together_cost_what_the_guarantee_says(forty, trained):

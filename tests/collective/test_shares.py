@@ -10,20 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epicrec.collective.aggregators import two_servers
 from epicrec.collective.keys import (
+    RoundSecret,
     SignedKey,
+    committed,
     fingerprint,
-    new_round_key,
     new_signing_key,
     opener,
-    public_part,
-    unseal,
+    verification_key,
     verifying_key,
 )
+from epicrec.collective.leader import two_servers
 from epicrec.collective.messages import Refusal
+from epicrec.collective.proofs.field import Q
 from epicrec.collective.shares import (
+    NUMBERS,
     Announcement,
+    Cut,
     Report,
     allowed,
     make_report,
@@ -39,33 +42,28 @@ def round_of():
     leader, helper = two_servers()
     announcement = open_round(leader, helper)
     keys = {
-        role: opener(server.store.book.key("films", 0))
+        role: opener(RoundSecret.from_encoded(server.keys.get("films", 0)).sealing)
         for role, server in (("leader", leader), ("helper", helper))
     }
     return announcement, keys
 
 
 def opened(announcement, keys, report):
+    """Each server's share of the vector."""
     return {
-        role: open_share(announcement, role, keys[role], report.id, getattr(report, role))
-        for role in ("leader", "helper")
+        role: announcement.parameters.proofs.vector(
+            number, open_share(announcement, role, keys[role], report)
+        )
+        for role, number in NUMBERS.items()
     }
 
 
-@pytest.mark.parametrize("bits", [32, 64])
-def test_leader_and_helper_together_read_a_contribution(bits):
-    leader, helper = two_servers()
-    small = {"sensitivity": 1000, "most": 1000} if bits == 32 else {}
-    announcement = open_round(leader, helper, **small)
-    assert announcement.parameters.bits == bits
-    keys = {
-        "leader": opener(leader.store.book.key("films", 0)),
-        "helper": opener(helper.store.book.key("films", 0)),
-    }
+def test_leader_and_helper_together_read_a_contribution(round_of):
+    announcement, keys = round_of
     x = vector(np.random.default_rng(0), announcement.parameters)
     shares = opened(announcement, keys, make_report(announcement, x))
-    both = (shares["leader"] + shares["helper"]).view(f"<i{bits // 8}")
-    assert both.tolist() == x.tolist()
+    both = [(int(a) + int(b)) % Q for a, b in zip(*shares.values(), strict=True)]
+    assert both == [int(one) % Q for one in x]
 
 
 def test_one_share_is_the_same_whatever_was_sent(round_of):
@@ -87,13 +85,14 @@ def test_seeds_are_long_and_never_the_same(round_of):
     seeds = []
     for _ in range(64):
         report = make_report(announcement, np.zeros(20, np.int64))
-        bound = announcement.binding("helper", report.id)
-        seeds.append(unseal(keys["helper"], report.helper, bound))
-    assert {len(seed) for seed in seeds} == {32}
+        seeds.append(open_share(announcement, "helper", keys["helper"], report))
+    assert {len(seed) for seed in seeds} == {128}
     assert len(set(seeds)) == 64
     columns = np.array([list(seed) for seed in seeds])
     # a byte that is constant, or has few values, is not drawn: 64 draws have some 56 values
     assert min(len(set(column)) for column in columns.T) > 30
+    cuts = [Cut.make(announcement, np.zeros(20, np.int64)).random for _ in range(64)]
+    assert min(len(set(column)) for column in np.array([list(cut) for cut in cuts]).T) > 30
 
 
 def test_a_report_says_nothing_by_its_length(round_of):
@@ -108,7 +107,7 @@ def test_a_report_says_nothing_by_its_length(round_of):
 @pytest.mark.parametrize(
     "change",
     [
-        {"sensitivity": DELTA * 2}, {"mu": 1.0}, {"share": Fraction(1, 2)}, {"most": 9_000},
+        {"sensitivity": DELTA + 1}, {"mu": 1.0}, {"share": Fraction(1, 2)}, {"most": 9_000},
         {"statistic": "other"}, {"basis": bytes(32)}, {"task": "songs"}, {"round": 1},
         {"delta": 1e-6},
     ],
@@ -119,36 +118,45 @@ def test_a_share_does_not_open_for_other_parameters(round_of, change):
     other = replace(announcement, parameters=parameters(**change))
     for role in ("leader", "helper"):
         with pytest.raises(Refusal, match="something else"):
-            open_share(other, role, keys[role], report.id, getattr(report, role))
+            open_share(other, role, keys[role], report)
 
 
-def test_a_share_does_not_open_under_another_id_role_or_key(round_of):
+def test_a_share_does_not_open_under_another_id_role_key_or_public_share(round_of):
     announcement, keys = round_of
     report = make_report(announcement, np.zeros(20, np.int64))
-    another = SignedKey(public_part(new_round_key()), b"")
-    for role, sealed in (("leader", report.leader), ("helper", report.helper)):
+    another = make_key(new_signing_key(), "leader", announcement.parameters)
+    turned = bytes([report.public[0] ^ 1]) + report.public[1:]
+    for role in ("leader", "helper"):
         other = "helper" if role == "leader" else "leader"
+        uncommitted = replace(getattr(announcement, role), committed=bytes(32))
         wrong = [
-            (announcement, role, keys[role], bytes(16)),
-            (announcement, other, keys[role], report.id),
-            (announcement, role, keys[other], report.id),
-            (replace(announcement, **{other: another}), role, keys[role], report.id),
+            (announcement, role, keys[role], replace(report, id=bytes(16))),
+            (announcement, role, keys[role], replace(report, public=turned)),
+            (announcement, other, keys[role], report),
+            (announcement, role, keys[other], report),
+            (replace(announcement, **{other: another}), role, keys[role], report),
+            (replace(announcement, **{role: uncommitted}), role, keys[role], report),
         ]
         for attempt in wrong:
             with pytest.raises(Refusal, match="something else"):
-                open_share(*attempt, sealed)
+                open_share(*attempt)
 
 
-def test_a_stream_is_bound_even_where_a_seed_repeats(round_of):
-    """Two reports with one seed have different streams: their difference tells nothing."""
-    from epicrec.collective.shares import stream
+def make_key(signing_key, role, given):
+    return SignedKey.make(signing_key, role, given, RoundSecret.new())
 
-    announcement, _ = round_of
-    one, other = (
-        stream(announcement.parameters, bytes(32), announcement.binding("helper", bytes([n]) * 16))
-        for n in (1, 2)
-    )
-    assert (one != other).all()
+
+def test_the_verification_key_is_drawn_by_both_and_committed_to():
+    secrets = [RoundSecret.new() for _ in range(2)]
+    assert RoundSecret.from_encoded(secrets[0].encoded()) == secrets[0]
+    halves = [secret.half for secret in secrets]
+    assert len(set(halves)) == 2
+    assert {len(half) for half in halves} == {32}
+    one, other = halves
+    pairs = (one, other), (other, one), (one, bytes(32)), (bytes(32), other)
+    keys = {verification_key(*pair) for pair in pairs}
+    assert len(keys) == 4
+    assert committed("leader", halves[0]) != committed("helper", halves[0])
 
 
 @given(st.lists(st.integers(-(2**40), 2**40), max_size=40))
@@ -184,19 +192,20 @@ def test_what_is_no_vector_of_the_round_is_sent_as_zeros(wrong):
 def test_keys_are_checked_with_the_pinned_ones():
     leader_key, helper_key = new_signing_key(), new_signing_key()
     limits = parameters()
-    publics = [public_part(new_round_key()) for _ in range(2)]
+    secrets = [RoundSecret.new() for _ in range(2)]
     made = Announcement(
         limits,
-        SignedKey.make(leader_key, "leader", limits, publics[0]),
-        SignedKey.make(helper_key, "helper", limits, publics[1]),
+        SignedKey.make(leader_key, "leader", limits, secrets[0]),
+        SignedKey.make(helper_key, "helper", limits, secrets[1]),
     )
     pins = verifying_key(leader_key), verifying_key(helper_key)
     made.check(*pins)
     assert Announcement.from_encoded(made.encoded()) == made
-    swapped = SignedKey.make(leader_key, "helper", limits, publics[1])
+    swapped = SignedKey.make(leader_key, "helper", limits, secrets[1])
     for wrong in (
         replace(made, helper=swapped),  # the leader stands for both
-        replace(made, helper=replace(made.helper, public=publics[0])),
+        replace(made, helper=replace(made.helper, public=made.leader.public)),
+        replace(made, helper=replace(made.helper, committed=bytes(32))),
         replace(made, parameters=parameters(sensitivity=1)),
         replace(made, leader=made.helper, helper=made.leader),
         replace(made, helper=replace(made.helper, signature=b"")),
@@ -205,7 +214,7 @@ def test_keys_are_checked_with_the_pinned_ones():
             wrong.check(*pins)
     with pytest.raises(Refusal, match="same key"):
         made.check(pins[0], pins[0])
-    same = SignedKey.make(helper_key, "helper", limits, publics[0])
+    same = SignedKey.make(helper_key, "helper", limits, secrets[0])
     with pytest.raises(Refusal, match="same key"):
         replace(made, helper=same).check(*pins)
 
@@ -221,6 +230,7 @@ def test_a_report_is_read_back_and_damage_is_refused(round_of):
     report = make_report(announcement, np.zeros(20, np.int64))
     data = report.encoded()
     assert Report.from_encoded(data) == report
-    for damaged in (data[:-1], data + b"x", b"", replace(report, id=b"short").encoded()):
+    short = replace(report, id=b"short"), replace(report, public=b"short")
+    for damaged in (data[:-1], data + b"x", b"", *(one.encoded() for one in short)):
         with pytest.raises(Refusal):
             Report.from_encoded(damaged)

@@ -289,41 +289,165 @@ NAMED = [
     ),
     Fault(
         "collective without the helper's noise",
-        "self._noise(parameters))", 'self._noise(parameters) * (self.role == "leader"))',
+        "in_field(self._noise(given))", 'in_field(self._noise(given) * (self.role == "leader"))',
     ),
     Fault(
         "collective same noise key twice",
         "parameters.sigma, seed=seed", "parameters.sigma, seed=seed or 1",
     ),
     Fault(
-        "collective 32-bit seed",
-        "secrets.token_bytes(SEED)", "secrets.token_bytes(4) + bytes(SEED - 4)",
+        "collective 32-bit seeds",
+        "secrets.token_bytes(RANDOM)", "secrets.token_bytes(4) + bytes(RANDOM - 4)",
     ),
-    Fault("collective repeated seed", "secrets.token_bytes(SEED)", "bytes(range(SEED))"),
+    Fault(
+        "collective repeated seeds",
+        "secrets.token_bytes(RANDOM)", "bytes(range(RANDOM))",
+    ),
     Fault("collective id not bound", "self.parameters.round, report_id,", "self.parameters.round,"),
     Fault(
         "collective parameters not bound",
-        "self.helper.public, self.parameters.digest,", "self.helper.public,",
+        "self.helper.public, self.helper.committed, self.parameters.digest,",
+        "self.helper.public, self.helper.committed,",
     ),
     Fault(
         "collective keys not bound",
-        "self.leader.public, self.helper.public, self.parameters.digest,",
+        "self.helper.public, self.helper.committed, self.parameters.digest,",
         "self.parameters.digest,",
+    ),
+    Fault(
+        "collective public share not bound",
+        "public, self.leader.public, self.leader.committed,",
+        "self.leader.public, self.leader.committed,",
+    ),
+    Fault(
+        "collective verification half not bound",
+        "public, self.leader.public, self.leader.committed,", "public, self.leader.public,",
+    ),
+    Fault(
+        "collective verification half not signed",
+        '"round key", role, parameters.digest, public, committed)',
+        '"round key", role, parameters.digest, public)',
+    ),
+    Fault(
+        "collective verification key of the leader alone",
+        '"verification key", leader, helper)', '"verification key", leader)',
+    ),
+    Fault(
+        "collective leader's half as it likes",
+        'if committed("leader", half) != found.other.committed:', "if not half:",
+    ),
+    Fault(
+        "collective helper's half as it likes",
+        'if committed("helper", half) != other.committed:', "if not half:",
+    ),
+    Fault(
+        "collective nonce that is not the report's id",
+        "return proofs.prepare(key, server, report.id, report.public, share)",
+        "return proofs.prepare(key, server, bytes(16), report.public, share)",
+    ),
+    Fault(
+        "collective proof not checked",
+        "if proofs.accepts(elements(verifier), own.verifier):", "if len(verifier):",
+    ),
+    Fault(
+        "collective helper tells why",
+        "return bytes(one == ACCEPTED for one in job.outcome)", "return job.outcome",
+    ),
+    Fault(
+        "collective stored partial sum",
+        "                add_into(total, vector)\n                digest.update(report.id)\n",
+        "                add_into(total, vector)\n                digest.update(report.id)\n"
+        "            with self.store.transaction() as book:\n"
+        "                book.keep(replace(found, share=total.tobytes()))\n",
+    ),
+    Fault(
+        "collective sum before its set is signed",
+        "verify(self.other_key, signature, signed, \"the set of reports\")", "pass",
+    ),
+    Fault(
+        "collective sum of another set",
+        "if digest.digest() != found.chosen or not", "if not",
+    ),
+    Fault(
+        "collective two sums with one key",
+        "if digest.digest() != found.chosen or not self.keys.destroy(given.task, given.round):",
+        "self.keys.destroy(given.task, given.round)\n        if digest.digest() != found.chosen:",
+    ),
+    Fault(
+        "collective abort that says nothing was shown",
+        "self.keys.destroy(task, number) and held and found.other is not None",
+        "(self.keys.destroy(task, number) or True) and found.other is not None",
+    ),
+    Fault(
+        "collective abort of one server",
+        '        verify(helper_key, self.helper, message, "the end of the round")\n', "",
+    ),
+    Fault(
+        "collective abort by other servers",
+        "self._results.rounds or not _signed_by(own, pins):", "self._results.rounds:",
+        tests=("tests/client/test_shared_model.py",),
+    ),
+    Fault(
+        "collective round of another plan",
+        "self._check(parameters, published, [one.parameters for one in before if one])", "pass",
+        tests=("tests/client/test_shared_model.py",),
+    ),
+    Fault(
+        "collective basis with private features",
+        "!= public.tocsc()[:, :known]).nnz or not single.all():", "!= told[:, :known]).nnz:",
+    ),
+    Fault("PINE one proof", "PROOFS, NORM_PROOFS = 2, 1", "PROOFS, NORM_PROOFS = 1, 1"),
+    Fault("PINE fewer tests", "TESTS = 100", "TESTS = 50"),
+    Fault(
+        "PINE joint randomness used twice",
+        "for i, own in enumerate(joint.reshape(self.proofs, 3)):",
+        "for i, own in enumerate([joint[:3]] * self.proofs):",
+    ),
+    Fault(
+        "PINE parts not compared",
+        "if (given[server], given[2 + server]) != parts:", "if not given:",
+    ),
+    Fault("PINE words beyond q", "or (found >= Q).any():", "or (found >= 2**64 - 1).all():"),
+    Fault(
+        "PINE query in the domain",
+        "if power(at, np.uint64(self.points)) == 1:", "if at == 0:",
+    ),
+    Fault("PINE output not checked", "return right and not verifier[0]", "return right"),
+    Fault("PINE gadget not checked", "return right and not verifier[0]", "return not verifier[0]"),
+    Fault(
+        "PINE norm not compared with the bound",
+        "_number(bits[:size]) + _number(bits[size : 2 * size]) - self.bound**2 * _HALF,",
+        "0,",
+    ),
+    Fault(
+        "PINE tests that may fail",
+        "_sum(success.copy()) - self.passes * _HALF,", "0,",
+    ),
+    Fault(
+        "PINE wider tests",
+        "return 1 << (-(-87 * self.bound // 10)).bit_length()", "return 1 << 50",
     ),
     Fault("collective Δ not in the hash", "self.length, self.sensitivity,\n", "self.length, 0,\n"),
     Fault(
         "collective id twice in a batch",
-        "len(set(ids)) != len(ids) or len(ids) != len(sealed)", "len(ids) != len(sealed)",
+        "if len(reports) > JOB or len({one.id for one, _ in reports}) != len(reports):",
+        "if len(reports) > JOB:",
     ),
-    Fault("collective replay across rounds", "new = set(ids) - self.used", "new = set(ids)"),
+    Fault(
+        "collective replay across rounds",
+        "REPEATED if report.id in burnt else one", "one",
+    ),
     Fault(
         "collective S then S without the victim",
-        "elif found.asked != asked:", "elif not found.asked:",
+        "if job is None or job.asked != asked:", "if job is None:",
     ),
-    Fault("collective abort and rerun", 'state="aborted", share=None', "share=None"),
     Fault(
-        "collective key kept after collection",
-        "        book.forget(parameters.task, parameters.round)\n", "",
+        "collective abort and rerun",
+        'state="aborted", share=b"", signatures=(own,)', "signatures=(own,)",
+    ),
+    Fault(
+        "collective key kept after an abort",
+        "self.keys.destroy(task, number) and held and", "held and",
     ),
     Fault(
         "collective earlier round opened again",
@@ -336,18 +460,22 @@ NAMED = [
     Fault("collective one server in two roles", "if leader_key == helper_key or", "if"),
     Fault(
         "collective retry after the history changed",
-        "    if before is not None:\n        return before\n    if hashlib",
-        "    if hashlib",
+        "        if report is None:\n            part = self._chosen()",
+        "        if report is None or True:\n            part = self._chosen()",
     ),
     Fault(
         "collective sent before it is recorded",
-        "    drawer.keep(cut, report, parameters.guarantee())\n", "",
+        '        self._enter(row["task"], row["number"], announcement.parameters.guarantee())\n',
+        "",
     ),
     Fault(
         "collective norm not checked",
         "return vector if squared_norm(vector) <= bound**2 else nothing", "return vector",
     ),
-    Fault("collective overflow at the most people", "self._reach < 2**31", "self._reach < 2**34"),
+    Fault(
+        "collective overflow at the most people",
+        "or 2 * self._reach >= Q:", "or self._reach >= Q:",
+    ),
     Fault("collective NaN in the basis", "found.max() > most or found.min() < -most", "False"),
     Fault(
         "collective rounds that cost more than the task",
@@ -357,11 +485,10 @@ NAMED = [
         "collective noise for a smaller statistic",
         "if sensitivity_of(statistic) > given.sensitivity:", "if given.sensitivity < 0:",
     ),
-    Fault("collective rounds beyond the budget", "if step.share > done.left:", "if not done.left:"),
+    Fault("collective rounds beyond the budget", "    if whole > 1:\n", "    if whole > 2:\n"),
     Fault(
         "collective tastes added up in two bases",
-        "for given in told if given.statistic == PRODUCTS}) > 1:",
-        "for given in told if given.statistic == PRODUCTS}) > len(told):",
+        "    if len(bases) > 1:\n", "    if len(bases) > 2:\n",
     ),
     Fault("collective step of another plan", "if rest[:1] != [PLAN_VERSION]:", "if not rest:"),
     Fault(
@@ -383,8 +510,8 @@ NAMED = [
         '        verify(helper_key, self.helper, message, "the result")\n', "",
     ),
     Fault(
-        "common helper restored with its keys",
-        "NOT_IN_BACKUPS = (collective_keys, collective_reports)", "NOT_IN_BACKUPS = ()",
+        "common keys in the data folder",
+        "        return Path(settings.runtime)\n", "        return settings.folder\n",
         tests=("tests/server/test_shared_model.py",),
     ),
     Fault(

@@ -126,6 +126,22 @@ def test_disclosures_are_listed_apart(path):
     assert [e for e in ledger.entries() if e.disclosure] == [entry]
 
 
+def test_what_showed_nothing_is_taken_back_once(path):
+    ledger = Ledger(path, limit_epsilon=1.0)
+    ledger.spend(pure(0.4), about="another")
+    ledger.spend(pure(0.6), about="a round")
+    first = ledger.take_back(about="a round")
+    assert ledger.take_back(about="a round") == first
+    assert ledger.total()["item"].epsilon == 0.4
+    assert [entry.returned for entry in ledger.entries()] == [False, False, True]
+    ledger.spend(pure(0.5), about="a round")
+    assert ledger.total()["item"].epsilon == 0.9, "only what was spent before it"
+    with pytest.raises(InputError, match="nothing was spent"):
+        ledger.take_back(about="a third")
+    with pytest.raises(BudgetExceededError):
+        ledger.spend(pure(0.2), about="one more")
+
+
 def test_seeded_noise_is_refused(path):
     with pytest.raises(InputError, match="without a seed"):
         Ledger(path, limit_epsilon=1.0).spend(pure(0.1).seeded(1), about="experiment")

@@ -138,11 +138,14 @@ def two_running(folder: Path, **settings: Any) -> Iterator[tuple[Running, Runnin
         (folder / role).mkdir(mode=0o700)
         own = Settings(data=str(folder / role))
         keys[role] = verifying_key(signing_key(own)).hex()
-    with running(folder / "helper", role="helper", other_key=keys["leader"], http=False) as helper:
+    runtime = str(folder / "run")
+    with running(
+        folder / "helper", role="helper", other_key=keys["leader"], http=False, runtime=runtime
+    ) as helper:
         certificate = str(folder / "helper" / "tls" / "ca.pem")
         with running(
             folder / "leader", role="leader", other_key=keys["helper"], http=False,
-            other_url=helper.url, other_certificate=certificate, **settings,
+            other_url=helper.url, other_certificate=certificate, runtime=runtime, **settings,
         ) as leader:  # fmt: skip
             link = HelperOverHttps(leader.settings)
             try:

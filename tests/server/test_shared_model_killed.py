@@ -6,6 +6,7 @@ server's noise was drawn once, and every device's ledger says what was used.
 
 from __future__ import annotations
 
+import hashlib
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -19,12 +20,13 @@ import pytest
 import killing
 from epicrec.client.device import Device
 from epicrec.collective.contributions import one_history, statistic_of
-from epicrec.collective.keys import opener, verifying_key
+from epicrec.collective.keys import RoundSecret, opener, verifying_key
+from epicrec.collective.proofs.field import Q, difference
 from epicrec.collective.rounds import Round
-from epicrec.collective.shares import Report, open_share
+from epicrec.collective.shares import NUMBERS, Report, open_share
 from epicrec.data.datasets import load_catalogue
 from epicrec.server import Settings, serve
-from epicrec.server.shared_model import signing_key
+from epicrec.server.shared_model import RuntimeKeys, signing_key
 from epicrec.server.store.database import Database
 from epicrec.server.store.shared_model_rounds import SqlStore
 from loopback import PATIENCE, held_port, wait_for
@@ -57,6 +59,7 @@ class Town:
                 f'catalogue = "films"\ntrain_every = 0\nother_url = "{self.urls[other]}"\n'
                 f'other_key = "{self.keys[other].hex()}"\n'
                 f'other_certificate = "{self.certificate(other)}"\n'
+                f'runtime = "{folder / "run"}"\n'
             )
 
     def config(self, role: str) -> Path:
@@ -117,10 +120,10 @@ class Town:
     def round(self, role: str) -> tuple[Round, bytes | None]:
         database = Database(Settings(data=str(self.folder / role)).database_url)
         try:
-            with SqlStore(database).transaction() as book:
+            with SqlStore(database).reading() as book:
                 found = book.round(TASK, 0)
                 assert found is not None
-                return found, book.key(TASK, 0)
+                return found, RuntimeKeys(self.folder / "run", self.keys[role]).get(TASK, 0)
         finally:
             database.stop()
 
@@ -134,7 +137,7 @@ class Town:
                 share = self.round(role)[0].share
             except AssertionError:
                 continue  # before the round
-            if share is not None:
+            if share:
                 assert self.drawn.setdefault(role, share) == share
 
     def stop(self) -> None:
@@ -162,7 +165,9 @@ def check_books(town: Town, keys: dict[str, Any]) -> None:
     films = load_catalogue("films")
     rounds = {role: town.round(role)[0] for role in ROLES}
     announcement, given = rounds["leader"].announcement, rounds["leader"].parameters
-    statistic = statistic_of(rounds["leader"].published, films.item_ids)
+    url = Settings(data=str(town.folder / "leader")).database_url
+    with Database(url) as database, SqlStore(database).reading() as book:
+        statistic = statistic_of(book.published(TASK, 0), films.item_ids)
     plain = sum(statistic(one_history(films.item_ids, history)) for history in HISTORIES)
     reports = []
     for number in range(DEVICES):
@@ -174,15 +179,18 @@ def check_books(town: Town, keys: dict[str, Any]) -> None:
             assert entry.guarantee.mu == given.round_mu
     noises = []
     for role in ROLES:
-        assert set(rounds[role].ids) == {report.id for report in reports}
-        assert len(rounds[role].ids) == DEVICES
-        total = np.frombuffer(rounds[role].share, given.word).copy()
+        assert rounds[role].people == DEVICES
+        chosen = hashlib.sha256(b"".join(sorted(report.id for report in reports)))
+        assert rounds[role].chosen == chosen.digest()
+        total = np.frombuffer(rounds[role].share, np.uint64)
+        key = opener(RoundSecret.from_encoded(keys[role]).sealing)
         for report in reports:
-            total -= open_share(
-                announcement, role, opener(keys[role]), report.id, getattr(report, role)
-            )
-        noises.append(total.view(np.int64))
-        # had a report been missing or counted twice, this would be anything modulo 2**64
+            share = open_share(announcement, role, key, report)
+            total = difference(total, given.proofs.vector(NUMBERS[role], share))
+        noises.append(
+            (total + np.where(total > Q // 2, 2**64 - Q, 0).astype(np.uint64)).view("<i8")
+        )
+        # had a report been missing or counted twice, this would be anything modulo q
         assert np.abs(noises[-1]).max() < 8 * given.sigma
         assert 0.7 < noises[-1].std() / given.sigma < 1.3
         assert town.round(role)[1] is None

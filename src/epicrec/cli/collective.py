@@ -67,6 +67,19 @@ def abort(
     show(result, as_json, lambda: print_figures(result))
 
 
+@collective.command()
+def link(
+    address: Annotated[str, typer.Argument(help="The leader's address, as devices reach it.")],
+    config: Config = None,
+    data: Folder = None,
+    task: Name = "common-model",
+    as_json: Json = False,
+) -> None:
+    """Print the leader's join link, with which people take part in a task."""
+    result = _operating().join_link(_settings(config, data), task, address)
+    show(result, as_json, lambda: print_figures(result))
+
+
 def _operating() -> Any:
     needs("server", "fastapi", "sqlalchemy", "httpx")
     from epicrec.server import shared_model

@@ -77,7 +77,8 @@ CREATE TABLE counted (
 ) WITHOUT ROWID;
 CREATE TABLE rounds (
     task TEXT NOT NULL, number INTEGER NOT NULL, due TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('waiting', 'sealed', 'recorded', 'sent', 'over')),
+    state TEXT NOT NULL CHECK (state IN ('waiting', 'sealed', 'recorded', 'sent', 'over',
+        'returned')),
     announcement BLOB NOT NULL, published BLOB NOT NULL, report BLOB, cut BLOB,
     PRIMARY KEY (task, number)
 );

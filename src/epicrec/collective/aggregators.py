@@ -2,7 +2,7 @@
 
 Messages and answers are bytes, the same in one process and over the network. A repeated request
 gets the same bytes again; one that differs from the first is refused. Nothing is sent before what
-it depends on is in the book.
+it depends on is in the book. What is computed for long is computed outside of transactions.
 """
 
 from __future__ import annotations
@@ -10,39 +10,51 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol
+from threading import Lock
 
 import numpy as np
 
 from epicrec.arrays import Integers
 from epicrec.collective.keys import (
+    RoundSecret,
     SignedKey,
-    new_round_key,
-    new_signing_key,
     opener,
     public_part,
     sign,
-    verify,
     verifying_key,
 )
-from epicrec.collective.messages import Refusal, byte_fields, encode, round_fields
+from epicrec.collective.messages import Refusal, round_fields
+from epicrec.collective.proofs.field import Words, add_into
+from epicrec.collective.proofs.pine import Prepared, in_field
 from epicrec.collective.results import (
+    Aborted,
     Result,
     Taught,
+    abort_message,
     check_plausible,
     commitment,
-    noisy_sum,
     opened,
-    result_message,
-    seeded,
     server_noise,
 )
-from epicrec.collective.rounds import Book, MemoryStore, Round, State, Store
-from epicrec.collective.shares import Report, Words, open_share, sealed_sizes
+from epicrec.collective.rounds import (
+    Book,
+    Keys,
+    Round,
+    State,
+    Store,
+)
+from epicrec.collective.shares import NUMBERS, Report, open_share
 from epicrec.collective.task import Role, RoundParameters
+from epicrec.machine import in_threads
 
 Noise = Callable[[RoundParameters], Integers]
+
+JOB = 256
+"""How many reports are verified at once, at most."""
+_AT_ONCE = 1 << 25
+"""So many bytes of opened shares are in memory at once."""
 
 
 class Aggregator:
@@ -51,81 +63,151 @@ class Aggregator:
     role: Role
 
     def __init__(
-        self, store: Store, signing_key: bytes, other_key: bytes, *, noise: Noise = server_noise
+        self,
+        store: Store,
+        keys: Keys,
+        signing_key: bytes,
+        other_key: bytes,
+        *,
+        noise: Noise = server_noise,
     ) -> None:
         if verifying_key(signing_key) == other_key:
             raise Refusal(
                 "outdatedConfig", "leader and helper have the same key: two operators are needed"
             )
-        self.store, self.signing_key, self.other_key = store, signing_key, other_key
+        self.store, self.keys = store, keys
+        self.signing_key, self.other_key = signing_key, other_key
         self._noise = noise
+        self._adding = Lock()
 
     def round(self, task: str, number: int) -> Round:
-        with self.store.transaction() as book:
+        with self.store.reading() as book:
             return found_in(book, task, number)
 
     def abort(self, message: bytes) -> bytes:
-        """Abort a round: its key and reports are deleted, and what was sent for it is lost."""
+        """End a round without a result: its key and reports are deleted.
+
+        The answer is our signature that the key is destroyed and nothing was shown. Only who
+        destroys the key here and now can know that, as a sum destroys it before it is written;
+        where it was gone before, by a sum, a reboot or a restore, the answer is empty.
+        """
         task, number, _ = round_fields(message, 0)
         with self.store.transaction() as book:
             found = found_in(book, task, number)
             if found.state == "finished":
                 raise Refusal("stepMismatch", "this round is finished and cannot be given up")
-            book.burn(report.id for report in book.reports(task, number) if not found.ids)
-            book.forget(task, number)
-            book.keep(replace(found, state="aborted", share=None))
-        return b""
+            if found.state != "aborted":
+                held = self._held(found) is not None
+                unused = self.keys.destroy(task, number) and held and found.other is not None
+                own = sign(self.signing_key, abort_message(found.announcement)) if unused else b""
+                book.open(task, number, 0)
+                book.forget(task, number)
+                found = replace(found, state="aborted", share=b"", signatures=(own,))
+                book.keep(found)
+        return found.signatures[0]
 
-    def _new_round(self, book: Book, parameters: RoundParameters) -> Round:
+    def is_lost(self, found: Round) -> bool:
+        """Whether a round cannot go on, as its key is gone: after a reboot, or a restore."""
+        return found.state in ("opening", "open", "frozen", "verified") and not self._held(found)
+
+    def _held(self, found: Round) -> RoundSecret | None:
+        kept = self.keys.get(found.parameters.task, found.parameters.round)
+        secret = RoundSecret.from_encoded(kept) if kept else None
+        return secret if secret and public_part(secret.sealing) == found.own.public else None
+
+    def _secret(self, found: Round) -> RoundSecret:
+        secret = self._held(found)
+        if secret is None:
+            raise Refusal(
+                "unrecognizedTask",
+                f"the key of round {found.parameters.round} is gone: it is over, or this machine "
+                "was started again, or restored from a backup, in which there are no keys",
+            )
+        return secret
+
+    def _new_round(self, book: Book, parameters: RoundParameters, published: bytes) -> Round:
         """A round with a key of its own. Numbers only rise, so no round is opened twice."""
+        if hashlib.sha256(published).digest() != parameters.basis:
+            raise Refusal("outdatedConfig", "what is published is not what the parameters say")
         last = book.last_round(parameters.task)
         if parameters.round <= last:
             raise Refusal(
                 "outdatedConfig", f"round {parameters.round} is over; the next is {last + 1}"
             )
-        key = new_round_key()
-        book.keep_key(parameters.task, parameters.round, key)
-        own = SignedKey.make(self.signing_key, self.role, parameters, public_part(key))
+        secret = RoundSecret.new()
+        self.keys.keep(parameters.task, parameters.round, secret.encoded())
+        book.publish(parameters.task, parameters.round, published)
+        own = SignedKey.make(self.signing_key, self.role, parameters, secret)
         return Round(parameters=parameters, role=self.role, own=own)
 
-    def _collected(self, book: Book, found: Round, shares: Iterator[tuple[bytes, Words]]) -> Round:
-        """The round with its noisy share. The key is deleted: nothing else can be summed."""
-        ids: list[bytes] = []
+    def _preparing(
+        self, found: Round, secret: RoundSecret, key: bytes
+    ) -> Callable[[Report], Prepared | None]:
+        """Our part in the check of a report; None where it cannot be opened or is not whole."""
+        announcement, opening = found.announcement, opener(secret.sealing)
+        server, proofs = NUMBERS[self.role], found.parameters.proofs
 
-        def counted() -> Iterator[Words]:
-            for report_id, share in shares:
-                ids.append(report_id)
-                yield share
+        def prepare(report: Report) -> Prepared | None:
+            with suppress(Refusal):
+                share = open_share(announcement, self.role, opening, report)
+                return proofs.prepare(key, server, report.id, report.public, share)
+            return None
 
-        parameters = found.parameters
-        total = noisy_sum(parameters, counted(), self._noise(parameters))
-        book.forget(parameters.task, parameters.round)
-        return replace(
-            found, state="collected", ids=tuple(ids), share=total.tobytes(),
-            salt=secrets.token_bytes(32),
-        )  # fmt: skip
+        return prepare
 
-    def _open(
-        self, book: Book, found: Round, sealed: Iterator[tuple[bytes, bytes]]
-    ) -> Iterator[tuple[bytes, Words]]:
-        """The shares that open, with their ids; the others are left out."""
-        parameters = found.parameters
-        key = book.key(parameters.task, parameters.round)
-        if key is None:
-            raise Refusal(
-                "unrecognizedTask",
-                f"the key of round {parameters.round} is gone: it is over, or this server was "
-                "restored from a backup, in which there are no keys",
-            )
-        announcement, opening = found.announcement, opener(key)
-        for report_id, share in sealed:
-            try:
-                yield report_id, open_share(announcement, self.role, opening, report_id, share)
-            except Refusal:
-                continue
+    def _reports(self, found: Round, after: bytes = b"") -> Iterator[list[Report]]:
+        """All reports of the book in batches, each read by itself, in order of their ids."""
+        given = found.parameters
+        most = max(1, min(JOB, _AT_ONCE // given.proofs.leader_size))
+        while True:
+            with self.store.reading() as book:
+                batch = book.reports(given.task, given.round, after, most)
+            if not batch:
+                return
+            yield batch
+            after = batch[-1].id
+
+    def _chosen(self, found: Round) -> tuple[int, bytes]:
+        """How many reports were accepted, and the hash of their ids."""
+        people, digest = 0, hashlib.sha256()
+        for batch in self._reports(found):
+            people += len(batch)
+            for report in batch:
+                digest.update(report.id)
+        return people, digest.digest()
+
+    def _add_up(self, found: Round, theirs: bytes = b"") -> Round:
+        """The round with its noisy share, by one pass over the accepted reports.
+
+        The sum begins with the noise and is nowhere but in memory. The key is destroyed before it
+        is written: whatever is restored, and whatever crashes, nothing is added up twice.
+        """
+        given, secret = found.parameters, self._secret(found)
+        key, announcement = opener(secret.sealing), found.announcement
+        total = in_field(self._noise(given))
+        digest = hashlib.sha256()
+
+        def opened_vector(report: Report) -> Words:
+            share = open_share(announcement, self.role, key, report)
+            return given.proofs.vector(NUMBERS[self.role], share)
+
+        for batch in self._reports(found):
+            for report, vector in zip(batch, in_threads(opened_vector, batch), strict=True):
+                add_into(total, vector)
+                digest.update(report.id)
+        if digest.digest() != found.chosen or not self.keys.destroy(given.task, given.round):
+            raise Refusal("stepMismatch", "this round ended while it was added up")
+        with self.store.transaction() as book:
+            expect(found_in(book, given.task, given.round), "verified")
+            found = replace(
+                found, state="collected", share=total.tobytes(), salt=secrets.token_bytes(32),
+                theirs=theirs,
+            )  # fmt: skip
+            book.forget(given.task, given.round)
+            book.keep(found)
+        return found
 
     def _commitment(self, found: Round) -> bytes:
-        assert found.share is not None
         return commitment(found.parameters, self.role, found.share, found.salt)
 
     def _total(self, found: Round, share: bytes, salt: bytes) -> Integers:
@@ -133,224 +215,37 @@ class Aggregator:
         other: Role = "helper" if self.role == "leader" else "leader"
         if commitment(found.parameters, other, share, salt) != found.theirs:
             raise Refusal("invalidMessage", f"the {other}'s share is not the one it committed to")
-        assert found.share is not None
         pair = (found.share, share) if self.role == "leader" else (share, found.share)
         total = opened(found.parameters, *pair)
-        check_plausible(found.parameters, len(found.ids), total)
+        check_plausible(found.parameters, found.people, total)
         return total
-
-
-class Helper(Aggregator):
-    """Sees seeds only. Sums one list of reports a round, once."""
-
-    role = "helper"
-
-    def begin(self, message: bytes) -> bytes:
-        """Open a round with the leader's parameters and key; answer with a key of our own."""
-        encoded, public, signature = byte_fields(message, 3)
-        parameters, other = RoundParameters.from_encoded(encoded), SignedKey(public, signature)
-        other.check(self.other_key, "leader", parameters)
-        with self.store.transaction() as book:
-            found = book.round(parameters.task, parameters.round)
-            if found is None:
-                made = self._new_round(book, parameters)
-                found = replace(made, other=other, state="open")
-                book.keep(found)
-            elif (found.parameters, found.other) != (parameters, other):
-                raise Refusal("outdatedConfig", "this round was opened with other parameters")
-        return encode(found.own.public, found.own.signature)
-
-    def aggregate(self, message: bytes) -> bytes:
-        """Sum this list, whose ids are used up; answer with a commitment and what did not open."""
-        task, number, fields = round_fields(message)
-        asked = hashlib.sha256(message).digest()
-        ids, sealed = fields[::2], fields[1::2]
-        with self.store.transaction() as book:
-            found = found_in(book, task, number)
-            if found.asked is None:
-                expect(found, "open")
-                if len(set(ids)) != len(ids) or len(ids) != len(sealed):
-                    raise Refusal("batchInvalid", "a report stands twice in this list")
-                if len(ids) > found.parameters.most:
-                    raise Refusal("batchInvalid", f"more than {found.parameters.most} reports")
-                new = book.burn(ids)
-                pairs = (pair for pair in zip(ids, sealed, strict=True) if pair[0] in new)
-                shares = self._open(book, found, pairs)
-                found = replace(self._collected(book, found, shares), asked=asked)
-                book.keep(found)
-            elif found.asked != asked:
-                raise Refusal(
-                    "batchQueriedMultipleTimes", "this round was added up over another list"
-                )
-            expect(found, "collected", "finished")
-        counted = set(found.ids)
-        return encode(self._commitment(found), *(name for name in ids if name not in counted))
-
-    def reveal(self, message: bytes) -> bytes:
-        """Show the noisy share to a leader that has committed to its own."""
-        task, number, (theirs,) = round_fields(message, 1)
-        with self.store.transaction() as book:
-            found = found_in(book, task, number)
-            expect(found, "collected", "finished")
-            if found.theirs is None:
-                found = replace(found, theirs=theirs)
-                book.keep(found)
-            elif found.theirs != theirs:
-                raise Refusal("stepMismatch", "the leader committed to another share before")
-        assert found.share is not None
-        return encode(found.share, found.salt)
-
-    def confirm(self, message: bytes) -> bytes:
-        """Sign the result, if it is what both shares open to and the leader signed it."""
-        task, number, (share, salt, signature) = round_fields(message, 3)
-        with self.store.transaction() as book:
-            found = found_in(book, task, number)
-            expect(found, "collected", "finished")
-            total = self._total(found, share, salt)
-            signed = result_message(found.parameters, len(found.ids), total)
-            verify(self.other_key, signature, signed, "the result")
-            own = sign(self.signing_key, signed)
-            book.keep(finished(found, total, (signature, own)))
-        return own
-
-
-class HelperLink(Protocol):
-    """The helper as the leader reaches it: itself, or over the network."""
-
-    def begin(self, message: bytes) -> bytes: ...
-    def aggregate(self, message: bytes) -> bytes: ...
-    def reveal(self, message: bytes) -> bytes: ...
-    def confirm(self, message: bytes) -> bytes: ...
-    def abort(self, message: bytes) -> bytes: ...
-
-
-class Leader(Aggregator):
-    """Takes reports, sees masked vectors only, and runs a round from its start to its result."""
-
-    role = "leader"
-
-    def start(self, parameters: RoundParameters, published: bytes, helper: HelperLink) -> Round:
-        """Open a round with the helper. After a crash the same call resumes it."""
-        if hashlib.sha256(published).digest() != parameters.basis:
-            raise Refusal("outdatedConfig", "what is published is not what the parameters say")
-        with self.store.transaction() as book:
-            found = book.round(parameters.task, parameters.round)
-            if found is None:
-                found = replace(self._new_round(book, parameters), published=published)
-                book.keep(found)
-            elif found.parameters != parameters:
-                raise Refusal("outdatedConfig", "this round was opened with other parameters")
-        own = found.own
-        answer = helper.begin(encode(parameters.encoded(), own.public, own.signature))
-        other = SignedKey(*byte_fields(answer, 2))
-        other.check(self.other_key, "helper", parameters)
-        with self.store.transaction() as book:
-            found = found_in(book, parameters.task, parameters.round)
-            if found.state == "opening":
-                found = replace(found, other=other, state="open")
-                book.keep(found)
-        return found
-
-    def upload(self, task: str, number: int, report: Report, token: bytes = b"") -> None:
-        """Take a report; repeating it changes nothing.
-
-        A `token` admits one report a round; without one, reports are taken from anybody.
-        """
-        with self.store.transaction() as book:
-            found = found_in(book, task, number)
-            if found.state != "open":
-                raise Refusal("reportTooLate", f"round {number} takes no more reports")
-            if (len(report.leader), len(report.helper)) != sealed_sizes(found.parameters):
-                raise Refusal("reportRejected", "a report of this round has another length")
-            if not book.admit(task, number, token or report.id, report.id):
-                raise Refusal("reportRejected", "this device sent another report for this round")
-            before = book.report(task, number, report.id)
-            if before == report:
-                return
-            if before is not None:
-                raise Refusal("reportRejected", "another report has this id")
-            if book.count(task, number) >= found.parameters.most:
-                raise Refusal("reportRejected", "as many took part in this round as can")
-            book.add_report(task, number, report)
-
-    def collect(self, task: str, number: int, helper: HelperLink) -> Result:
-        """Close a round and open its sum with the helper. After a crash the same call resumes."""
-        found = self._freeze(task, number)
-        if found.state == "frozen":
-            found = self._add_up(task, number, helper.aggregate(self._job(task, number)))
-        expect(found, "collected", "finished")
-        if found.state == "collected":
-            answer = helper.reveal(encode(task, number, self._commitment(found)))
-            total = self._total(found, *byte_fields(answer, 2))
-            message = result_message(found.parameters, len(found.ids), total)
-            own = sign(self.signing_key, message)
-            assert found.share is not None
-            other = helper.confirm(encode(task, number, found.share, found.salt, own))
-            verify(self.other_key, other, message, "the result")
-            found = finished(found, total, (own, other))
-            with self.store.transaction() as book:
-                book.keep(found)
-        return result_of(found)
-
-    def _freeze(self, task: str, number: int) -> Round:
-        """Take no more reports; the ids of those that are here and can be opened are used up."""
-        with self.store.transaction() as book:
-            found = found_in(book, task, number)
-            if found.state == "open":
-                sealed = ((report.id, report.leader) for report in book.reports(task, number))
-                ids = tuple(name for name, _ in self._open(book, found, sealed))
-                new = book.burn(ids)
-                found = replace(found, state="frozen", ids=tuple(i for i in ids if i in new))
-                book.keep(found)
-        return found
-
-    def _job(self, task: str, number: int) -> bytes:
-        with self.store.transaction() as book:
-            chosen = set(found_in(book, task, number).ids)
-            reports = [each for each in book.reports(task, number) if each.id in chosen]
-        return encode(task, number, *(part for each in reports for part in (each.id, each.helper)))
-
-    def _add_up(self, task: str, number: int, answer: bytes) -> Round:
-        """Our noisy share of exactly the reports that the helper could open as well."""
-        theirs, *rejected = byte_fields(answer)
-        with self.store.transaction() as book:
-            found = found_in(book, task, number)
-            expect(found, "frozen")
-            left = set(found.ids) - set(rejected)
-            sealed = ((r.id, r.leader) for r in book.reports(task, number) if r.id in left)
-            shares = self._open(book, found, sealed)
-            found = replace(self._collected(book, found, shares), theirs=theirs)
-            book.keep(found)
-        return found
-
-
-def two_servers(seed: int | None = None) -> tuple[Leader, Helper]:
-    """A leader and a helper that know each other's keys, with books in memory."""
-    one, other = new_signing_key(), new_signing_key()
-    return (
-        Leader(MemoryStore(), one, verifying_key(other), noise=seeded("leader", seed)),
-        Helper(MemoryStore(), other, verifying_key(one), noise=seeded("helper", seed)),
-    )
 
 
 def result_of(found: Round) -> Result:
     """The signed result of a finished round."""
-    if found.total is None:
+    if found.state != "finished":
         raise Refusal("stepMismatch", "this round has no result yet")
     total = np.frombuffer(found.total, "<i8").astype(np.int64)
     return Result(found.parameters, found.people, total, *found.signatures)
 
 
-def taught_by(found: Round) -> Taught:
+def aborted_by(found: Round) -> Aborted:
+    """The signed end of a round without a result."""
+    if found.state != "aborted" or not found.is_signed_by_both:
+        raise Refusal("stepMismatch", "this round was not given up by both servers")
+    return Aborted(found.announcement, *found.signatures)
+
+
+def taught_by(book: Book, found: Round) -> Taught:
     """A finished round of the leader's, as anyone fetches it."""
-    return Taught(result_of(found), found.published)
+    given = found.parameters
+    return Taught(result_of(found), book.published(given.task, given.round))
 
 
 def finished(found: Round, total: Integers, signatures: tuple[bytes, bytes]) -> Round:
     return replace(
-        found, state="finished", people=len(found.ids), total=total.astype("<i8").tobytes(),
-        signatures=signatures,
-    )  # fmt: skip
+        found, state="finished", total=total.astype("<i8").tobytes(), signatures=signatures
+    )
 
 
 def found_in(book: Book, task: str, number: int) -> Round:

@@ -1,11 +1,12 @@
-"""Device: what it does in a round: check, record, and seal exactly one report."""
+"""Device: what it does in a round before anything is kept or sent: check, compute, cut."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
+from urllib.parse import parse_qs, urlencode
 
 import numpy as np
 
@@ -15,21 +16,8 @@ from epicrec.collective.messages import Refusal
 from epicrec.collective.shares import Announcement, Cut
 from epicrec.collective.task import RoundParameters
 from epicrec.errors import InputError
-from epicrec.privacy import Guarantee
 
-
-class Drawer(Protocol):
-    """Where a device keeps what it sealed, and its ledger."""
-
-    def sealed(self, task: str, number: int) -> bytes | None:
-        """The report that was made for a round, byte for byte."""
-
-    def keep(self, cut: Cut, report: bytes, guarantee: Guarantee) -> None:
-        """Write the ledger's entry and the report at once, on the disk before this returns.
-
-        The halves are kept for the person to look at. Raises BudgetExceededError, and writes
-        nothing, where the ledger's limit forbids it.
-        """
+_SCHEME = "epicrec:"
 
 
 @dataclass(frozen=True)
@@ -59,30 +47,45 @@ class Pins:
             )
 
 
+@dataclass(frozen=True)
+class JoinLink:
+    """A training as an operator hands it out: the leader's address, the helper's key, the task."""
+
+    server: str
+    helper: str
+    task: str
+
+    def text(self) -> str:
+        return f"{_SCHEME}{self.server}?{urlencode({'task': self.task, 'helper': self.helper})}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        server, _, query = text.strip().removeprefix(_SCHEME).partition("?")
+        found = parse_qs(query)
+        if not text.strip().startswith(_SCHEME) or set(found) != {"task", "helper"}:
+            raise InputError(
+                f"this is no join link: it begins with {_SCHEME} and names a task and the "
+                "helper's key; copy it whole"
+            )
+        return cls(server, found["helper"][0], found["task"][0])
+
+
 def take_part(
     announcement: Announcement,
     published: bytes,
     pins: Pins,
-    drawer: Drawer,
     contribution: Callable[[], Integers],
-) -> bytes:
-    """The report to send for a round: the one made before, if any, or a new one, now recorded.
+) -> Cut:
+    """A round's report, cut and not yet sealed; the caller keeps and records it before it sends.
 
     `published` is what the round's statistic is computed with; `contribution` reads the history
     and is called last. If it fails, zeros are sent: whether a device sends, and how much, must not
     depend on its history.
     """
     announcement.check(pins.leader, pins.helper)
-    parameters = announcement.parameters
-    before = drawer.sealed(parameters.task, parameters.round)
-    if before is not None:
-        return before
-    if hashlib.sha256(published).digest() != parameters.basis:
+    if hashlib.sha256(published).digest() != announcement.parameters.basis:
         raise Refusal("outdatedConfig", "what is published is not what this round was opened for")
-    cut = Cut.make(announcement, computed(parameters, contribution))
-    report = cut.sealed().encoded()
-    drawer.keep(cut, report, parameters.guarantee())
-    return report
+    return Cut.make(announcement, computed(announcement.parameters, contribution))
 
 
 def computed(parameters: RoundParameters, contribution: Callable[[], Integers]) -> Integers:

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.hpke import (
     Suite,
 )
 
-from epicrec.collective.messages import VERSION, Refusal, encode
+from epicrec.collective.messages import VERSION, Refusal, byte_fields, encode
 from epicrec.collective.task import Role, RoundParameters
 
 SUITE = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
@@ -29,6 +29,7 @@ SEALING = 1136
 """How many bytes sealing adds to a message."""
 _LATTICE = 1184
 _SEED = 64
+_HALF = 32
 
 
 def new_signing_key() -> bytes:
@@ -99,22 +100,59 @@ def unseal(key: MLKEM768X25519PrivateKey, sealed: bytes, info: bytes) -> bytes:
 
 
 @dataclass(frozen=True)
+class RoundSecret:
+    """What a server must not keep longer than a round: its sealing key, and what it knows of the
+    key for verification, its own half and, at the leader, the helper's.
+
+    It is in memory alone: in no database, data folder or backup.
+    """
+
+    sealing: bytes
+    half: bytes
+    other: bytes = b""
+
+    @classmethod
+    def new(cls) -> Self:
+        return cls(new_round_key(), secrets.token_bytes(_HALF))
+
+    def encoded(self) -> bytes:
+        return encode(self.sealing, self.half, self.other)
+
+    @classmethod
+    def from_encoded(cls, encoded: bytes) -> Self:
+        return cls(*byte_fields(encoded, 3))
+
+
+def committed(role: Role, half: bytes) -> bytes:
+    """A server's commitment to its half of the verification key, in its signed key."""
+    return hashlib.sha256(encode(VERSION, "verification half", role, half)).digest()
+
+
+def verification_key(leader: bytes, helper: bytes) -> bytes:
+    """The key that decides where proofs are queried: drawn by both servers, unknown to devices."""
+    return hashlib.sha256(encode(VERSION, "verification key", leader, helper)).digest()
+
+
+@dataclass(frozen=True)
 class SignedKey:
-    """A server's sealing key for a round, signed for that round's parameters and that role."""
+    """A server's sealing key for a round and its commitment to its half of the verification key,
+    signed for that round's parameters and that role."""
 
     public: bytes
+    committed: bytes
     signature: bytes
 
     @classmethod
     def make(
-        cls, signing_key: bytes, role: Role, parameters: RoundParameters, public: bytes
+        cls, signing_key: bytes, role: Role, parameters: RoundParameters, secret: RoundSecret
     ) -> Self:
-        return cls(public, sign(signing_key, _key_message(role, parameters, public)))
+        public, half = public_part(secret.sealing), committed(role, secret.half)
+        return cls(public, half, sign(signing_key, _key_message(role, parameters, public, half)))
 
     def check(self, key: bytes, role: Role, parameters: RoundParameters) -> None:
-        message = _key_message(role, parameters, self.public)
+        message = _key_message(role, parameters, self.public, self.committed)
         verify(key, self.signature, message, f"the {role}'s key for this round")
 
 
-def _key_message(role: Role, parameters: RoundParameters, public: bytes) -> bytes:
-    return encode(VERSION, "round key", role, parameters.digest, public)
+def _key_message(role: Role, parameters: RoundParameters, public: bytes, committed: bytes) -> bytes:
+    return encode(VERSION, "round key", role, parameters.digest, public, committed)

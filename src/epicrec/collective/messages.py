@@ -12,7 +12,7 @@ from typing import Literal
 
 from epicrec.errors import EpicrecError
 
-VERSION = "epicrec collective 1"
+VERSION = "epicrec collective 2"
 """Part of everything that is signed, hashed or sealed."""
 
 Field = str | bytes | int | float | Fraction
@@ -24,7 +24,7 @@ Kind = Literal[
     "reportRejected",  # this report cannot be taken, now or ever
     "reportTooLate",  # the round takes no more reports
     "batchInvalid",  # a list of reports that is no set, too short or too long
-    "batchQueriedMultipleTimes",  # the round was collected with another list
+    "batchQueriedMultipleTimes",  # this was asked before about other reports
     "stepMismatch",  # this comes before or after its turn
     "unauthorizedRequest",
 ]

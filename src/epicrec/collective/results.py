@@ -1,9 +1,9 @@
-"""Results: each server's noisy sum, the sum that both open and sign, and its plausibility."""
+"""Results: each server's noisy sum, the sum that both open and sign, and how a round ends."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
@@ -14,7 +14,9 @@ import numpy as np
 from epicrec.arrays import Integers
 from epicrec.collective.keys import verify
 from epicrec.collective.messages import VERSION, Refusal, byte_fields, decode, encode
-from epicrec.collective.shares import Words, as_words
+from epicrec.collective.proofs.field import Q, Words, add_into
+from epicrec.collective.proofs.pine import elements, in_field
+from epicrec.collective.shares import Announcement
 from epicrec.collective.task import Role, RoundParameters
 from epicrec.privacy.noise import integer_gaussian
 from epicrec.seeds import derived
@@ -23,28 +25,25 @@ from epicrec.seeds import derived
 
 
 def server_noise(parameters: RoundParameters, seed: int | None = None) -> Integers:
-    """One server's whole noise, drawn on zeros because a share can be anything modulo 2**bits.
+    """One server's whole noise, drawn on zeros because a share can be anything modulo q.
 
     With a seed it is repeatable and not private.
     """
     return integer_gaussian(parameters.length, parameters.sigma, seed=seed)
 
 
-def noisy_sum(parameters: RoundParameters, shares: Iterable[Words], noise: Integers) -> Words:
-    """The sum of the shares modulo 2**bits, noise included: never one without the other."""
-    total = as_words(parameters, noise)
-    for share in shares:
-        total += share
-    return total
-
-
 def opened(parameters: RoundParameters, leader: bytes, helper: bytes) -> Integers:
     """Everyone's sum with both noises, from both servers' noisy shares."""
-    one, other = (np.frombuffer(share, parameters.word) for share in (leader, helper))
-    if len(one) != parameters.length or len(other) != parameters.length:
+    total, other = (elements(share).copy() for share in (leader, helper))
+    if not len(total) == len(other) == parameters.length:
         raise Refusal("invalidMessage", "a noisy share is not as long as the round's vectors")
-    signed = np.dtype(f"<i{parameters.bits // 8}")
-    return (one + other).view(signed).astype(np.int64)
+    add_into(total, other)
+    return _centred(total)
+
+
+def _centred(words: Words) -> Integers:
+    """Elements of the field as integers from -q/2 to q/2."""
+    return (words + np.where(words > Q // 2, np.uint64((1 << 64) - Q), np.uint64(0))).view(np.int64)
 
 
 def seeded(role: Role, seed: int | None) -> Callable[[RoundParameters], Integers]:
@@ -57,8 +56,9 @@ def released(parameters: RoundParameters, total: Integers, seed: int | None = No
 
     The same integers as with shares, which cancel, at a cost that does not grow with people.
     """
-    one = noisy_sum(parameters, [as_words(parameters, total)], seeded("leader", seed)(parameters))
-    other = noisy_sum(parameters, [], seeded("helper", seed)(parameters))
+    one = in_field(total)
+    add_into(one, in_field(seeded("leader", seed)(parameters)))
+    other = in_field(seeded("helper", seed)(parameters))
     return opened(parameters, one.tobytes(), other.tobytes())
 
 
@@ -67,6 +67,17 @@ def commitment(parameters: RoundParameters, role: Role, share: bytes, salt: byte
     return hashlib.sha256(
         encode(VERSION, "commitment", role, parameters.digest, salt, share)
     ).digest()
+
+
+def set_message(parameters: RoundParameters, people: int, chosen: bytes) -> bytes:
+    """What both servers sign before anything is added up: these reports are the round's."""
+    return encode(VERSION, "reports", parameters.digest, people, chosen)
+
+
+def abort_message(announcement: Announcement) -> bytes:
+    """What a server signs when a round ends without a result: its key of this announcement is
+    destroyed, and it has shown no share."""
+    return encode(VERSION, "abort: key destroyed, nothing shown", announcement.encoded())
 
 
 def result_message(parameters: RoundParameters, people: int, total: Integers) -> bytes:
@@ -136,71 +147,40 @@ class Taught:
         return cls(Result.from_encoded(result), published)
 
 
+@dataclass(frozen=True)
+class Aborted:
+    """A round that ended without a result; with both signatures it has cost nobody anything."""
+
+    announcement: Announcement
+    leader: bytes
+    helper: bytes
+
+    def check(self, leader_key: bytes, helper_key: bytes) -> None:
+        message = abort_message(self.announcement)
+        verify(leader_key, self.leader, message, "the end of the round")
+        verify(helper_key, self.helper, message, "the end of the round")
+
+    def encoded(self) -> bytes:
+        return encode(self.announcement.encoded(), self.leader, self.helper)
+
+    @classmethod
+    def from_encoded(cls, encoded: bytes) -> Self:
+        announcement, leader, helper = byte_fields(encoded, 3)
+        return cls(Announcement.from_encoded(announcement), leader, helper)
+
+
 # ---- plausibility -----------------------------------------------------------------------------
 
 _FALSE_ALARM = 1e-9
-_DIAGONAL, _BELOW = 5, 7
 
 
 def check_plausible(parameters: RoundParameters, people: int, total: Integers) -> None:
-    """Refuse a sum that honest people cannot give, noise included, so that nobody ranks with it.
+    """Refuse a sum that no people give whose norms were proved, noise included.
 
-    This does not keep lies out: one device can move a sum as far as it likes, modulo the modulus.
-    It refuses those that show. A false alarm has a probability below 10⁻⁹.
+    One of the servers lied then. A false alarm has a probability below 10⁻⁹.
     """
-    wrong = implausible(parameters, people, total)
-    if wrong:
-        raise Refusal("batchInvalid", f"no honest people give this result: {wrong}")
-
-
-def implausible(parameters: RoundParameters, people: int, total: Integers) -> str | None:
-    """What is wrong with a sum, or None. Unless its statistic has a check, norms are checked."""
-    if not 0 <= people <= parameters.most:
-        return f"{people} people took part, and at most {parameters.most} can"
-    return _CHECKS.get(parameters.statistic, _norms)(parameters, people, total)
-
-
-def _deviations(tests: int) -> float:
-    """How many standard deviations noise may be off in so many tests: 6 or more."""
-    return max(6.0, -NormalDist().inv_cdf(_FALSE_ALARM / (2 * tests)))
-
-
-def _norms(parameters: RoundParameters, people: int, total: Integers) -> str | None:
-    """No entry is beyond what so many vectors of norm Δ add up to."""
-    room = _deviations(parameters.length) * sqrt(2) * parameters.sigma
-    if np.abs(total).max() > people * parameters.sensitivity + room:
-        return f"an entry is beyond what {people} people can add up to"
-    return None
-
-
-def _counts(parameters: RoundParameters, people: int, total: Integers) -> str | None:
-    """Nobody counts less than nothing, nor more than once."""
-    room = _deviations(parameters.length) * sqrt(2) * parameters.sigma
-    if total.min() < -room:
-        return "a count is below zero"
-    return _norms(parameters, people, total)
-
-
-def _products(parameters: RoundParameters, people: int, total: Integers) -> str | None:
-    """A sum of z zᵀ has no negative direction, and a trace of at most one for each person.
-
-    Packed as in `TasteProducts`, 5 z_j² on the diagonal and 7 z_i z_j below. The noise on such a
-    matrix of side d reaches no further than 2√d of that on its diagonal, except with a probability
-    that falls like a Gaussian's (Davidson and Szarek 2001).
-    """
-    size = int((sqrt(8 * parameters.length + 1) - 1) / 2)
-    spread, one = sqrt(2) * parameters.sigma / _DIAGONAL, parameters.sensitivity / _DIAGONAL
-    matrix = np.zeros((size, size))
-    matrix[np.tril_indices(size)] = total / _BELOW
-    matrix[np.diag_indices(size)] *= _BELOW / _DIAGONAL
-    if np.trace(matrix) > people * one + _deviations(1) * spread * sqrt(size):
-        return f"the trace is beyond what {people} people can add up to"
-    if np.linalg.eigvalsh(matrix)[0] < -spread * (2 * sqrt(size) + _deviations(1)):  # lower part
-        return "a direction has a negative square"
-    return _norms(parameters, people, total)
-
-
-_CHECKS: dict[str, Callable[[RoundParameters, int, Integers], str | None]] = {
-    "counts": _counts,
-    "products": _products,
-}
+    deviations = -NormalDist().inv_cdf(_FALSE_ALARM / (2 * parameters.length))
+    room = deviations * sqrt(2) * parameters.sigma
+    beyond = np.abs(total).max() > people * parameters.sensitivity + room
+    if beyond or not 0 <= people <= parameters.most:
+        raise Refusal("batchInvalid", f"{people} people cannot give this result: a server lies")

@@ -12,10 +12,13 @@ from functools import partial
 from math import sqrt
 from typing import Self
 
+import numpy as np
+
 from epicrec.arrays import Array
 from epicrec.collective.contributions import (
     COUNTS,
     PRODUCTS,
+    items_of,
     name_of,
     nobody,
     published,
@@ -30,6 +33,7 @@ from epicrec.models.factors import ReleasedFactors
 from epicrec.models.features import item_features
 from epicrec.models.private.budget import check_budget
 from epicrec.models.private.lists import Released, Step, next_step, popularity_note
+from epicrec.models.private.tastes import TasteProducts
 
 BOTH = sqrt(2)
 """μ counts one server's noise; the sums have that of both."""
@@ -62,34 +66,70 @@ def _round(task: Task, item_ids: Array, step: Step, number: int) -> tuple[RoundP
 
 def released_by(task: Task, item_ids: Array, taught: Sequence[Taught]) -> Released:
     """What the rounds that are over have released, if they are rounds of this task's plan."""
-    told = [one.result.parameters for one in taught]
-    if told and told[0].statistic != COUNTS:
-        raise Refusal("outdatedConfig", "the first round of a task is about counts of items")
-    if len({given.basis for given in told if given.statistic == PRODUCTS}) > 1:
-        raise Refusal("outdatedConfig", "tastes were measured in two bases, and do not add up")
     done = Released("user")
-    for one, given in zip(taught, told, strict=True):
-        step = _step(task, item_ids, len(done.steps), one)
-        if step.share > done.left:
-            raise Refusal("outdatedConfig", "the task has more rounds than it has a budget for")
+    told: list[RoundParameters] = []
+    for one in taught:
+        given = one.result.parameters
+        if (given.task, given.mu, given.delta, given.most) != (
+            task.name, task.mu, task.delta, task.most,
+        ):  # fmt: skip
+            raise Refusal("outdatedConfig", f"round {given.round} is of another task")
+        step = planned_step(given, one.published, item_ids, told)
         done = done.plus(step, one.result.total, given.sigma * BOTH)
+        told.append(given)
     return done
 
 
-def _step(task: Task, item_ids: Array, number: int, taught: Taught) -> Step:
-    """The step that a round was; its parameters must be those of the task and of the step."""
-    given = taught.result.parameters
-    step = step_of(taught.published, item_ids, given.share)
+def planned_step(
+    given: RoundParameters, shown: bytes, item_ids: Array, before: Sequence[RoundParameters]
+) -> Step:
+    """The step of a plan that a round is; refused unless it follows the rounds before it."""
+    number = given.round
+    whole = sum((one.share for one in before), given.share)
+    alike = {(one.task, one.mu, one.delta, one.most) for one in (*before, given)}
+    if [one.round for one in (*before, given)] != list(range(len(before) + 1)) or len(alike) > 1:
+        raise Refusal("outdatedConfig", f"round {number} does not follow the rounds before it")
+    if whole > 1:
+        raise Refusal("outdatedConfig", "the task has more rounds than it has a budget for")
+    if not before and given.statistic != COUNTS:
+        raise Refusal("outdatedConfig", "the first round of a task is about counts of items")
+    bases = {one.basis for one in (*before, given) if one.statistic == PRODUCTS}
+    if len(bases) > 1:
+        raise Refusal("outdatedConfig", "tastes were measured in two bases, and do not add up")
+    step = step_of(shown, item_ids, given.share)
     statistic = step.statistic
-    asked = (task.name, number, task.mu, task.delta, task.most, name_of(statistic),
-             len(statistic(nobody(item_ids))))  # fmt: skip
-    told = (given.task, given.round, given.mu, given.delta, given.most, given.statistic,
-            given.length)  # fmt: skip
-    if asked != told:
-        raise Refusal("outdatedConfig", f"round {number} was about something else than this task")
+    asked = name_of(statistic), len(statistic(nobody(item_ids)))
+    if asked != (given.statistic, given.length):
+        raise Refusal("outdatedConfig", f"round {number} is about something else than it says")
     if sensitivity_of(statistic) > given.sensitivity:
         raise Refusal("outdatedConfig", f"round {number} has too little noise for its statistic")
     return step
+
+
+def check_round(
+    catalogue: Catalogue | None,
+    given: RoundParameters,
+    shown: bytes,
+    before: Sequence[RoundParameters],
+) -> None:
+    """What a helper checks before it signs a round, so that devices can rely on two parties.
+
+    The round is the next step of its task's plan, within the budget, and its basis has the public
+    features of the helper's own `catalogue` and single items, and nothing else.
+    """
+    item_ids = items_of(shown)
+    statistic = planned_step(given, shown, item_ids, before).statistic
+    if catalogue is None or not isinstance(statistic, TasteProducts):
+        return
+    public, told = item_features(catalogue, item_ids), statistic.features.tocsc()
+    known = min(public.shape[1], told.shape[1])
+    single = np.diff(told[:, known:].indptr) == 1
+    if (told[:, :known] != public.tocsc()[:, :known]).nnz or not single.all():
+        raise Refusal(
+            "outdatedConfig",
+            "the basis has features that are not those of the catalogue here; have the same "
+            "catalogue on both servers",
+        )
 
 
 class Collective(ReleasedFactors):

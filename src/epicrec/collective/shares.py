@@ -1,27 +1,26 @@
-"""Shares: from a device's integers to two sealed shares, and back to a server's own share."""
+"""Shares: from a device's integers to two sealed shares with a proof, and back to one of them."""
 
 from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import cached_property
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
-from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.hpke import MLKEM768X25519PrivateKey
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from epicrec.arrays import Integers
 from epicrec.collective.keys import SEALING, SignedKey, fingerprint, seal, unseal
 from epicrec.collective.messages import VERSION, Refusal, byte_fields, encode
+from epicrec.collective.proofs.field import Words
+from epicrec.collective.proofs.pine import HELPER, HELPER_ID, LEADER_ID, NONCE, PUBLIC, RANDOM
 from epicrec.collective.task import Role, RoundParameters
 
-Words = npt.NDArray[np.unsignedinteger[Any]]
-
-ID, SEED = 16, 32
+ID = NONCE
+"""A report's id is the nonce of its proof."""
+NUMBERS: dict[Role, int] = {"leader": LEADER_ID, "helper": HELPER_ID}
+"""The servers as proofs number them."""
 _CHUNK = 4096
 
 
@@ -44,98 +43,110 @@ class Announcement:
         self.leader.check(leader_key, "leader", self.parameters)
         self.helper.check(helper_key, "helper", self.parameters)
 
-    def binding(self, role: Role, report_id: bytes) -> bytes:
-        """Everything that a share is bound to; it cannot be opened for anything else."""
+    def binding(self, role: Role, report_id: bytes, public: bytes) -> bytes:
+        """Everything that a share is bound to; it cannot be opened for anything else.
+
+        `public` is the report's public share: a server that changes the other's part in the joint
+        randomness would learn from the answer what the share is about.
+        """
         return encode(
             VERSION, "report", role, self.parameters.task, self.parameters.round, report_id,
-            self.leader.public, self.helper.public, self.parameters.digest,
+            public, self.leader.public, self.leader.committed,
+            self.helper.public, self.helper.committed, self.parameters.digest,
         )  # fmt: skip
 
     def encoded(self) -> bytes:
-        return encode(
-            self.parameters.encoded(), self.leader.public, self.leader.signature,
-            self.helper.public, self.helper.signature,
-        )  # fmt: skip
+        keys = (self.leader, self.helper)
+        parts = (part for key in keys for part in (key.public, key.committed, key.signature))
+        return encode(self.parameters.encoded(), *parts)
 
     @classmethod
     def from_encoded(cls, encoded: bytes) -> Self:
-        parameters, *keys = byte_fields(encoded, 5)
+        parameters, *keys = byte_fields(encoded, 7)
         return cls(
-            RoundParameters.from_encoded(parameters), SignedKey(*keys[:2]), SignedKey(*keys[2:])
+            RoundParameters.from_encoded(parameters), SignedKey(*keys[:3]), SignedKey(*keys[3:])
         )
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a device sends, once: an id, and a sealed share for each server."""
+    """What a device sends, once: an id, a public share, and a sealed share for each server."""
 
     id: bytes
+    public: bytes
     leader: bytes
     helper: bytes
 
     def encoded(self) -> bytes:
-        return encode(self.id, self.leader, self.helper)
+        return encode(self.id, self.public, self.leader, self.helper)
 
     @classmethod
     def from_encoded(cls, encoded: bytes) -> Self:
-        found = cls(*byte_fields(encoded, 3))
-        if len(found.id) != ID:
-            raise Refusal("invalidMessage", f"a report's id has {ID} bytes")
+        found = cls(*byte_fields(encoded, 4))
+        if len(found.id) != ID or len(found.public) != PUBLIC:
+            raise Refusal(
+                "invalidMessage", f"a report's id has {ID} bytes, and {PUBLIC} are public"
+            )
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """A contribution and its two halves, x - stream(seed) and the seed, before they are sealed."""
+    """A contribution and all the randomness that it is cut and proved with, before it is sealed."""
 
     announcement: Announcement
     id: bytes
-    seed: bytes
+    random: bytes
     numbers: Integers
 
     @classmethod
     def make(cls, announcement: Announcement, vector: Integers) -> Self:
         """Cut a contribution with fresh randomness; one whose norm is too large becomes zeros."""
         numbers = allowed(announcement.parameters, vector)
-        return cls(announcement, secrets.token_bytes(ID), secrets.token_bytes(SEED), numbers)
+        return cls(announcement, secrets.token_bytes(ID), secrets.token_bytes(RANDOM), numbers)
+
+    @cached_property
+    def shares(self) -> tuple[bytes, bytes, bytes]:
+        """The public share, the leader's with the proof, and the helper's seeds."""
+        return self.announcement.parameters.proofs.shard(self.numbers, self.id, self.random)
 
     @property
     def helper(self) -> Words:
-        """The helper's half, which the seed expands to."""
-        bound = self.announcement.binding("helper", self.id)
-        return stream(self.announcement.parameters, self.seed, bound)
+        """The helper's half, which its first seed expands to."""
+        return self.announcement.parameters.proofs.vector(HELPER_ID, self.shares[2])
 
     @property
     def leader(self) -> Words:
-        return as_words(self.announcement.parameters, self.numbers) - self.helper
+        return self.announcement.parameters.proofs.vector(LEADER_ID, self.shares[1])
 
     def sealed(self) -> Report:
         """Both halves for their servers; as long as the parameters say, whatever is in them."""
-        keys, bound = self.announcement, self.announcement.binding
+        keys, (public, leader, helper) = self.announcement, self.shares
         return Report(
             self.id,
-            seal(keys.leader.public, self.leader.tobytes(), bound("leader", self.id)),
-            seal(keys.helper.public, self.seed, bound("helper", self.id)),
+            public,
+            seal(keys.leader.public, leader, keys.binding("leader", self.id, public)),
+            seal(keys.helper.public, helper, keys.binding("helper", self.id, public)),
         )
 
     def encoded(self) -> bytes:
-        return encode(self.id, self.seed, self.numbers.astype("<i8").tobytes())
+        return encode(self.id, self.random, self.numbers.astype("<i8").tobytes())
 
     @classmethod
     def from_encoded(cls, announcement: Announcement, encoded: bytes) -> Self:
         """Read what `encoded` wrote, in our own drawer."""
-        report_id, seed, numbers = byte_fields(encoded, 3)
-        return cls(announcement, report_id, seed, np.frombuffer(numbers, "<i8").astype(np.int64))
+        report_id, random, numbers = byte_fields(encoded, 3)
+        return cls(announcement, report_id, random, np.frombuffer(numbers, "<i8").astype(np.int64))
 
 
 def make_report(announcement: Announcement, vector: Integers) -> Report:
-    """Cut a contribution in two and seal both halves."""
+    """Cut a contribution in two, prove its norm and seal both halves."""
     return Cut.make(announcement, vector).sealed()
 
 
 def sealed_sizes(parameters: RoundParameters) -> tuple[int, int]:
     """How long the leader's and the helper's sealed share are, in bytes."""
-    return parameters.length * parameters.bits // 8 + SEALING, SEED + SEALING
+    return parameters.proofs.leader_size + SEALING, HELPER + SEALING
 
 
 def allowed(parameters: RoundParameters, vector: Integers) -> Integers:
@@ -165,33 +176,9 @@ def squared_norm(vector: Integers) -> int:
     return int((squares << 40) + (mixed << 21) + rest)
 
 
-def as_words(parameters: RoundParameters, vector: Integers) -> Words:
-    """Integers modulo 2**bits."""
-    return vector.view(np.uint64).astype(parameters.word)
-
-
-def stream(parameters: RoundParameters, seed: bytes, bound: bytes) -> Words:
-    """The helper's share: ChaCha20 with a key that the seed and all it is bound to decide."""
-    key = HKDF(algorithm=SHA256(), length=32, salt=None, info=bound).derive(seed)
-    cipher = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
-    words = cipher.update(bytes(parameters.length * parameters.bits // 8))
-    return np.frombuffer(words, dtype=parameters.word)
-
-
 def open_share(
-    announcement: Announcement,
-    role: Role,
-    key: MLKEM768X25519PrivateKey,
-    report_id: bytes,
-    sealed: bytes,
-) -> Words:
+    announcement: Announcement, role: Role, key: MLKEM768X25519PrivateKey, report: Report
+) -> bytes:
     """A server's own share of a report; refused where it was sealed for anything else."""
-    parameters, bound = announcement.parameters, announcement.binding(role, report_id)
-    plain = unseal(key, sealed, bound)
-    if role == "helper":
-        if len(plain) != SEED:
-            raise Refusal("reportRejected", f"a seed has {SEED} bytes, this one {len(plain)}")
-        return stream(parameters, plain, bound)
-    if len(plain) != parameters.length * parameters.bits // 8:
-        raise Refusal("reportRejected", "a share is not as long as the round's vectors")
-    return np.frombuffer(plain, dtype=parameters.word)
+    bound = announcement.binding(role, report.id, report.public)
+    return unseal(key, report.leader if role == "leader" else report.helper, bound)

@@ -13,9 +13,9 @@ from functools import cached_property
 from math import isfinite, sqrt
 from typing import Literal, Self
 
-import numpy as np
-
 from epicrec.collective.messages import VERSION, Refusal, decode, encode
+from epicrec.collective.proofs.field import Q
+from epicrec.collective.proofs.pine import Pine
 from epicrec.errors import InputError
 from epicrec.privacy import gaussian_guarantee, gaussian_mu, gaussian_sigma
 from epicrec.privacy.guarantee import Guarantee
@@ -28,8 +28,8 @@ NAME = "common-model"
 
 _TAIL = 40
 """Noise beyond this many σ does not happen in the lifetime of the universe."""
-_LONGEST, _GREATEST = 1 << 27, 1 << 40
-"""Entries of a vector, and Δ: `squared_norm` is exact up to it."""
+_LONGEST, _GREATEST = 1 << 27, 1 << 31
+"""Entries of a vector, and Δ: 3Δ² must be below q, or the norm cannot be proved."""
 ASSUMES = (
     "leader and helper share nothing",
     "the one that is not the adversary runs this program",
@@ -86,17 +86,17 @@ class RoundParameters:
         if not all(type(number) is int and number >= 0 for number in whole):
             raise InputError("round, length, sensitivity and most must be integers of at least 0")
         if not 0 < self.length <= _LONGEST or not 0 < self.sensitivity <= _GREATEST:
-            raise InputError(f"length goes from 1 to {_LONGEST:,}, sensitivity from 1 to 2**40")
+            raise InputError(f"length goes from 1 to {_LONGEST:,}, sensitivity from 1 to 2**31")
         if not self.most:
             raise InputError("most is how many people can take part: at least 1")
         if not (isfinite(self.mu) and self.mu > 0 and 0 < self.delta < 1):
             raise InputError("mu must be above 0 and finite, delta between 0 and 1")
         if type(self.share) is not Fraction or not 0 < self.share <= 1:
             raise InputError(f"share must be a fraction above 0 and at most 1, not {self.share!r}")
-        if len(self.basis) != 32 or self.sigma > LARGEST_SCALE or self._reach >= 2**63:
+        if len(self.basis) != 32 or self.sigma > LARGEST_SCALE or 2 * self._reach >= Q:
             raise InputError(
                 "these parameters do not fit: the basis is a SHA-256, and people × Δ with the "
-                "noise must stay below 2**63; use a coarser grid or fewer people"
+                "noise must stay below q / 2, some 2**63; use a coarser grid or fewer people"
             )
 
     @property
@@ -115,14 +115,9 @@ class RoundParameters:
         return self.most * self.sensitivity + 2 * _TAIL * self.sigma
 
     @property
-    def bits(self) -> int:
-        """The modulus is 2**bits: 32 where everyone's sum fits, else 64."""
-        return 32 if self._reach < 2**31 else 64
-
-    @property
-    def word(self) -> np.dtype[np.unsignedinteger]:
-        """The type of an entry of a share."""
-        return np.dtype(f"<u{self.bits // 8}")
+    def proofs(self) -> Pine:
+        """How a device proves that its vector is no longer than Δ."""
+        return Pine.of(self.length, self.sensitivity)
 
     def guarantee(self) -> Guarantee:
         """What this round promises a device that takes part."""
@@ -134,8 +129,7 @@ class RoundParameters:
         """The one encoding; it states σ and the modulus, though they follow from the rest."""
         return encode(
             VERSION, self.task, self.round, self.statistic, self.length, self.sensitivity,
-            self.mu, self.delta, self.share, self.most, self.basis, self.sigma,
-            self.bits,
+            self.mu, self.delta, self.share, self.most, self.basis, self.sigma, Q,
         )  # fmt: skip
 
     @classmethod

@@ -25,9 +25,10 @@ from epicrec.client.device import Device
 from epicrec.client.sending.shared_model_reports import EVERY, WINDOW
 from epicrec.collective.contributions import statistic_of
 from epicrec.collective.keys import verifying_key
-from epicrec.collective.shares import make_report
+from epicrec.collective.shares import Report, make_report
 from epicrec.data import Ratings
 from epicrec.errors import EpicrecError
+from epicrec.machine import in_threads
 from epicrec.progress import report
 from epicrec.server import Settings, shared_model
 from epicrec.server.service import Service
@@ -145,11 +146,16 @@ def leader_and_helper(base: Path, **settings: Any) -> Iterator[RunningLeader]:
         one.folder.mkdir(mode=0o700)
     keys = {role: verifying_key(signing_key(one)).hex() for role, one in own.items()}
     helper = Settings(
-        data=own["helper"].data, role="helper", other_key=keys["leader"], **_UNLIMITED
+        data=own["helper"].data,
+        role="helper",
+        other_key=keys["leader"],
+        runtime=str(base / "runtime"),
+        **_UNLIMITED,
     )
     with running(helper) as (helper_url, _):
         leader = Settings(
             data=own["leader"].data, role="leader", other_key=keys["helper"],
+            runtime=str(base / "runtime"),
             other_url=helper_url, other_certificate=str(helper.folder / "tls" / "ca.pem"),
             **_UNLIMITED, **settings,
         )  # fmt: skip
@@ -193,16 +199,23 @@ def train_shared_model(
 
 def _report_in_process(collective: SharedModelServer, task: str, histories: Ratings) -> None:
     """Put a sealed report of each user, as their device would make it, into the leader's book."""
-    with collective.store.looking() as book:
+    with collective.store.reading() as book:
         number = book.last_round(task)
-        found = book.round(task, number)
+        found, shown = book.round(task, number), book.published(task, number)
     assert found is not None
+    assert collective.leader is not None
     what = f"round {number + 1}: devices cut and seal their numbers"
-    statistic, users = statistic_of(found.published, histories.item_ids), histories.n_users
-    with collective.store.transaction() as book:
-        for user in range(users):
-            if user % 50 == 0:
-                report(what, user, users)
-            numbers = Context().run(statistic, histories.users_at(np.array([user])))
-            book.add_report(task, number, make_report(found.announcement, numbers))
-    report(what, users, users)
+    statistic, users = statistic_of(shown, histories.item_ids), histories.n_users
+    announcement, done = found.announcement, 0
+
+    def made(user: int) -> Report:
+        numbers = Context().run(statistic, histories.users_at(np.array([user])))
+        return make_report(announcement, numbers)
+
+    for start in range(0, users, 100):
+        reports = list(in_threads(made, range(start, min(start + 100, users))))
+        with collective.store.transaction() as book:
+            book.take_places(task, number, len(reports))
+            book.add_reports(task, number, reports)
+        done += len(reports)
+        report(what, done, users)

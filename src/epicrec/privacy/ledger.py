@@ -33,6 +33,7 @@ class Entry:
     group: str | None
     disclosure: bool  # sent in the clear: listed, not counted in ε
     guarantee: Guarantee
+    returned: bool = False  # takes back the earlier entry about the same: nothing of it was shown
 
 
 class Ledger:
@@ -112,6 +113,23 @@ class Ledger:
             append(entry)
         return entry
 
+    def take_back(self, *, about: str) -> Entry:
+        """Record that what was spent about this has shown nothing, and counts no more.
+
+        Only where it is certain, as when both servers of a round signed that they destroyed their
+        keys. What was taken back stays listed.
+        """
+        with self._open() as (entries, append):
+            spent = [entry for entry in entries if entry.about == about]
+            if not spent:
+                raise InputError(f"nothing was spent about {about!r}")
+            if spent[-1].returned:
+                return spent[-1]
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            entry = replace(spent[-1], at=now, returned=True)
+            append(entry)
+        return entry
+
     def entries(self) -> tuple[Entry, ...]:
         """Everything recorded, oldest first, disclosures included."""
         with self._open() as (entries, _):
@@ -122,7 +140,7 @@ class Ledger:
         return self._totals(self.entries())
 
     def _totals(self, entries: Sequence[Entry]) -> dict[Unit, Guarantee]:
-        counted = [entry for entry in entries if not entry.disclosure]
+        counted = [entry for entry in _not_returned(entries) if not entry.disclosure]
         totals: dict[Unit, Guarantee] = {}
         for unit in UNITS:
             if all(entry.guarantee.unit != unit for entry in counted):
@@ -152,6 +170,19 @@ class Ledger:
                 if end == 0:  # before the first line, so that a line implies a durable file
                     sync_folder(self.path.parent)
                 yield entries, lambda entry: _append(handle, end, _line(entry, check))
+
+
+def _not_returned(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries without those that a later one took back."""
+    kept: dict[int, Entry] = {}
+    for place, entry in enumerate(entries):
+        if entry.returned:
+            kept.pop(
+                max((at for at, one in kept.items() if one.about == entry.about), default=-1), None
+            )
+        else:
+            kept[place] = entry
+    return list(kept.values())
 
 
 def _most_expensive(totals: list[Guarantee]) -> Guarantee:

@@ -97,6 +97,8 @@ class Service:
         """Migrate the tables, fill the catalogue, remove what would break a guarantee."""
         self.database.migrate()
         keep_promises(self.settings)
+        if self.shared_model is not None:
+            self.shared_model.end_lost_rounds()
         if self.settings.listed:
             items = load_catalogue(self.settings.listed)
             with self.database.writing() as connection:
@@ -208,7 +210,7 @@ class Service:
             event("counting failed", error=type(error).__name__)
 
     def _gauges(self) -> list[Gauge]:
-        """The current values; none of them needs a query."""
+        """The current values; only those of a shared model need a query."""
         last = self.training.status().get("last") or {}
         found: list[Gauge] = [
             ("changes_waiting", "Changes that wait to be written", self.database.waiting),
@@ -219,6 +221,7 @@ class Service:
             ("last_training_seconds", "How long it took", last.get("seconds", 0)),
         ]
         found += [(name, "As last counted, once an hour", n) for name, n in self._counted.items()]
+        found += self.shared_model.gauges() if self.shared_model else []
         quality = last.get("quality", {}).items()
         return found + [
             (f"last_training_{name}", name.replace("_", " "), value)

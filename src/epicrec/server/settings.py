@@ -88,7 +88,8 @@ class Settings:
     other_url: str = ""  # the leader's: where the helper is
     other_certificate: str = ""  # a certificate (PEM) to trust for it instead of the system's
     other_key: str = ""  # the other server's signing key, as its operator tells it
-    collective_body_limit: int = 256_000_000  # bytes of a report, or of a round's list
+    runtime: str = ""  # a folder in memory for the keys of rounds; empty: the system's (/run)
+    collective_body_limit: int = 32_000_000  # bytes of a report, or of a round's basis
 
     def __post_init__(self) -> None:
         if self.role not in ("", "leader", "helper"):

@@ -107,7 +107,14 @@ class Remote:
 
     def round_result(self, task: str, number: int) -> bytes | None:
         """What a finished round taught, the same for everybody; None while it is not over."""
-        path = f"/tasks/{quote(task, safe='')}/rounds/{number}/result"
+        return self._end_of(task, number, "result")
+
+    def round_abort(self, task: str, number: int) -> bytes | None:
+        """That a round ended without a result, signed by both servers; None where it did not."""
+        return self._end_of(task, number, "abort")
+
+    def _end_of(self, task: str, number: int, what: str) -> bytes | None:
+        path = f"/tasks/{quote(task, safe='')}/rounds/{number}/{what}"
         answer = self._ask("GET", path, public=True, expected=(404, 405, 409))
         return answer.content if answer.status_code == 200 else None
 

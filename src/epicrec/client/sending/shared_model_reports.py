@@ -26,7 +26,8 @@ from epicrec.client.store import Store
 from epicrec.collective.contributions import Statistic, items_of, one_history, statistic_of
 from epicrec.collective.device import Pins, take_part
 from epicrec.collective.messages import Refusal, byte_fields
-from epicrec.collective.results import Taught
+from epicrec.collective.proofs.pine import PUBLIC
+from epicrec.collective.results import Aborted, Taught
 from epicrec.collective.shares import ID, Announcement, Cut, Report, sealed_sizes
 from epicrec.collective.task import RoundParameters as Parameters
 from epicrec.errors import BudgetExceededError, EpicrecError, InputError
@@ -68,7 +69,7 @@ class Offer:
     @property
     def size(self) -> int:
         """How many bytes a report of that round has."""
-        sizes = (ID, *sealed_sizes(self.parameters))
+        sizes = (ID, PUBLIC, *sealed_sizes(self.parameters))
         return len(Report(*(bytes(size) for size in sizes)).encoded())
 
 
@@ -173,6 +174,7 @@ class SharedModelReports:
             if not heard or moment - datetime.fromisoformat(heard) >= EVERY:
                 self.hear(moment)
                 self._results.refresh()
+                self.take_back()
             self.prepare(history)
             self.send_due(moment)
         except BudgetExceededError as error:
@@ -229,25 +231,15 @@ class SharedModelReports:
                 arrived = remote.put_report(row["task"], row["number"], report)
             self._set(row["task"], row["number"], "sent" if arrived else "over")
 
-    # ---- the drawer: what `take_part` asks for --------------------------------------------
+    # ---- what is kept ---------------------------------------------------------------------
 
     def sealed(self, task: str, number: int) -> bytes | None:
+        """The report that was made for a round, byte for byte."""
         with self._store.reading() as db:
             row = db.execute(
                 "SELECT report FROM rounds WHERE task = ? AND number = ?", (task, number)
             ).fetchone()
         return None if row is None else row["report"]
-
-    def keep(self, cut: Cut, report: bytes, guarantee: Guarantee) -> None:
-        """Stored, entered, and only then ready to leave."""
-        given = cut.announcement.parameters
-        with self._store.changing() as db:
-            db.execute(
-                "UPDATE rounds SET report = ?, cut = ?, state = 'sealed' "
-                "WHERE task = ? AND number = ?",
-                (report, cut.encoded(), given.task, given.round),
-            )
-        self._enter(given.task, given.round, guarantee)
 
     def _enter(self, task: str, number: int, guarantee: Guarantee) -> None:
         if not self._entered(task, number):
@@ -282,18 +274,50 @@ class SharedModelReports:
         return given
 
     def _seal(self, row: Any, history: Callable[[], Sequence[str]]) -> bytes:
+        """A round's report: stored, entered in the ledger, and only then ready to leave."""
         announcement = Announcement.from_encoded(row["announcement"])
-        if row["state"] == "sealed":  # a crash came before the ledger's entry, or after it
-            self._enter(row["task"], row["number"], announcement.parameters.guarantee())
-            return bytes(row["report"])
+        report = row["report"]
+        if report is None:
+            part = self._chosen()
+            pins = Pins.of(part["leader_key"], part["helper_key"])
+            item_ids = items_of(row["published"])
+            statistic = statistic_of(row["published"], item_ids)
+            cut = take_part(
+                announcement, row["published"], pins,
+                lambda: contribution(statistic, item_ids, history()),
+            )  # fmt: skip
+            report = cut.sealed().encoded()
+            with self._store.changing() as db:
+                db.execute(
+                    "UPDATE rounds SET report = ?, cut = ?, state = 'sealed' "
+                    "WHERE task = ? AND number = ?",
+                    (report, cut.encoded(), row["task"], row["number"]),
+                )
+        self._enter(row["task"], row["number"], announcement.parameters.guarantee())
+        return bytes(report)
+
+    def take_back(self) -> None:
+        """Return to the ledger what rounds cost that ended without a result.
+
+        Both servers that the report was sealed for sign that their keys are destroyed and nothing
+        was shown; a leader alone cannot return anything.
+        """
         part = self._chosen()
         pins = Pins.of(part["leader_key"], part["helper_key"])
-        item_ids = items_of(row["published"])
-        statistic = statistic_of(row["published"], item_ids)
-        return take_part(
-            announcement, row["published"], pins, self,
-            lambda: contribution(statistic, item_ids, history()),
-        )  # fmt: skip
+        mine = "report IS NOT NULL AND state IN ('recorded', 'sent', 'over') AND task = ?"
+        for row in self._rows(mine, part["task"]):
+            own = Announcement.from_encoded(row["announcement"])
+            if row["number"] < self._results.rounds or not _signed_by(own, pins):
+                continue
+            with closing(self._accounts.dial()) as remote:
+                told = remote.round_abort(row["task"], row["number"])
+            if told is not None:
+                found = Aborted.from_encoded(told)
+                found.check(pins.leader, pins.helper)
+                if found.announcement != own:
+                    raise Refusal("outdatedConfig", "another round than this one was given up")
+                self._ledger.take_back(about=_about(row["task"], row["number"]))
+                self._set(row["task"], row["number"], "returned")
 
     def _rows(self, where: str, *values: str) -> list[Any]:
         with self._store.reading() as db:
@@ -318,6 +342,14 @@ class SharedModelReports:
 def contribution(statistic: Statistic, item_ids: Array, history: Sequence[str]) -> Integers:
     """What a history adds to a round's sum, without what the leader's list does not have."""
     return np.asarray(statistic(one_history(item_ids, history)), np.int64)
+
+
+def _signed_by(announcement: Announcement, pins: Pins) -> bool:
+    try:
+        announcement.check(pins.leader, pins.helper)
+    except Refusal:
+        return False
+    return True
 
 
 def _about(task: str, number: int) -> str:

@@ -139,7 +139,7 @@ PROMISES = {
     # the common model
     "common off": "Nothing is asked for it before you look at a training here, and nothing is sent "
     "for it before you take part.",
-    "common look": "Looking asks it for its key and for the round, without your name.",
+    "common look": "Looking asks the leader for its key and for the round, without your name.",
     "common report": "Once in a round one sealed report goes to the server you chose, the leader, "
     "under this device's name there. It has the same number of bytes for everybody, whatever they "
     "watched.",
@@ -168,8 +168,9 @@ PROMISES = {
     "common one": "the open one, or the next; in a later one only if you say so again",
     "common none": "Nothing of yours is added; what the rounds of others taught is fetched without "
     "your name.",
-    "common helper key": "Take it from the helper's operator, never from the leader: a leader that "
-    "gives you another key as the helper's could read everything you add.",
+    "common helper key": "Compare the helper's fingerprint with what the helper's operator "
+    "publishes: a leader that gives you another key as the helper's could read everything you "
+    "add.",
     "common numbers": "As they are in the sealed report.",
     "common left": "Nothing is asked or sent for a common model from then on, and its model is no "
     "longer used here. What was sent stays in the sums it went into; what was spent stays spent.",

@@ -14,14 +14,15 @@ from starlette.responses import Response
 
 from epicrec.client.device import Device
 from epicrec.client.ranking.scores import knows_taste
+from epicrec.client.sending.remote import checked_url
 from epicrec.client.sending.shared_model_reports import KnownRound, Offer, Rounds
 from epicrec.client.web.jobs import in_background
 from epicrec.client.web.promises import said
 from epicrec.client.web.request import Ask, Handler, download, to
 from epicrec.collective.contributions import COUNTS, PRODUCTS
-from epicrec.collective.device import Pins
+from epicrec.collective.device import JoinLink, Pins
 from epicrec.collective.keys import fingerprint
-from epicrec.collective.task import NAME
+from epicrec.collective.proofs.field import Q
 from epicrec.errors import EpicrecError, InputError
 from epicrec.privacy import gaussian_epsilon
 
@@ -37,21 +38,30 @@ STATES = {
     "recorded": "prepared for",
     "sent": "arrived",
     "over": "none",
+    "returned": "the round ended without a result, and both servers signed that they have shown "
+    "nothing of it; what it cost is in your budget again",
 }
 
 
 def look(ask: Ask) -> Response:
     """What a training asks for, before anything is agreed to."""
-    device, task = ask.device, ask.field("task").strip()
-    key = "".join(ask.field("helper_key").split()).lower()
+    device, told = ask.device, ask.field("link").strip()
 
     def looking() -> Handler:
         try:
-            return partial(overview, offer=device.shared_model.look(task, key))
+            link = JoinLink.parse(told)
+            if device.account is None:
+                device.use_server(link.server)
+            elif device.account["url"] != checked_url(link.server):
+                raise InputError(
+                    f"this training is led by {link.server}, and your server is "
+                    f"{device.account['url']}; choose the other one on the server page first"
+                )
+            return partial(overview, offer=device.shared_model.look(link.task, link.helper))
         except EpicrecError as error:
-            return partial(overview, problem=str(error), typed=(task, key))
+            return partial(overview, problem=str(error), typed=told)
 
-    return in_background(ask, f"look-{task}-{key}", "asking the leader", looking)
+    return in_background(ask, f"look-{told}", "asking the leader", looking)
 
 
 def join(ask: Ask) -> Response:
@@ -89,10 +99,10 @@ def numbers(ask: Ask) -> Response:
         "round": given.round,
         "what": WHAT.get(given.statistic, given.statistic),
         "numbers": cut.numbers.tolist(),
-        "modulus": f"2**{given.bits}",
+        "modulus": str(Q),
         "the leader's half": cut.leader.tolist(),
         "the helper's half": cut.helper.tolist(),
-        "the helper's half is sent as this seed": cut.seed.hex(),
+        "cut and proved with these random bytes": cut.random.hex(),
         "the sealed report, base64": base64.b64encode(made.report).decode(),
     }
     name = f"common-model-round-{given.round}.json"
@@ -102,9 +112,7 @@ def numbers(ask: Ask) -> Response:
 # ---- what the page shows ------------------------------------------------------------------
 
 
-def overview(
-    ask: Ask, offer: Offer | None = None, problem: str = "", typed: tuple[str, str] = (NAME, "")
-) -> Response:
+def overview(ask: Ask, offer: Offer | None = None, problem: str = "", typed: str = "") -> Response:
     device, part = ask.device, ask.device.shared_model.part
     found = device.shared_results.model()
     mu = offer.parameters.mu if offer else part["mu"] if part else None

@@ -35,7 +35,8 @@ _OPEN = (
     ("get", "/api/health/live"), ("get", "/api/health/ready"), ("get", "/docs"),
     ("post", "/api/register"), ("get", "/api/model"), ("get", "/api/model/info"),
     ("get", "/collective/key"), ("get", "/tasks/{task}/round"),
-    ("get", "/tasks/{task}/rounds/{number}/result"), ("post", "/aggregation/{step}"),
+    ("get", "/tasks/{task}/rounds/{number}/result"),
+    ("get", "/tasks/{task}/rounds/{number}/abort"), ("post", "/aggregation/{step}"),
 )  # fmt: skip
 """Routes that need no key; aggregation is signed instead."""
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -78,7 +79,8 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.service = service
     app.openapi = partial(_openapi, app.openapi)  # type: ignore[method-assign]
-    app.router.routes[:0] = recommend.FAST_PATHS
+    if settings.role != "helper":
+        app.router.routes[:0] = recommend.FAST_PATHS
     app.router.routes += _routes(settings.role)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(InputError, _with_status(400))
@@ -101,9 +103,13 @@ def create_app(settings: Settings) -> FastAPI:
 @cache
 def _routes(role: str) -> list[BaseRoute]:
     """The routes, the most frequent first. Made once: FastAPI's checks of the responses take longer
-    than the rest of a start."""
+    than the rest of a start.
+
+    A helper answers its leader and its operator, and is no recommender.
+    """
     every = APIRouter()
-    for module in (recommend, items, users, feedback, gorse, operator):
+    recommending = (recommend, items, users, feedback, gorse) if role != "helper" else ()
+    for module in (*recommending, operator):
         every.include_router(module.router, responses=_PROBLEMS)
     if role:
         every.include_router(shared_model.ROUTERS[role], responses=_PROBLEMS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Request, Response
@@ -10,9 +11,11 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from epicrec import wire
-from epicrec.collective.aggregators import Helper, Leader, found_in, taught_by
+from epicrec.collective.aggregators import aborted_by, found_in, taught_by
+from epicrec.collective.helper import Helper
+from epicrec.collective.leader import Leader
 from epicrec.collective.messages import PROBLEM, VERSION, Refusal, encode
-from epicrec.collective.rounds import Round
+from epicrec.collective.rounds import Book, Round
 from epicrec.collective.shares import Report
 from epicrec.server.api.access import AnyCaller, PathId, Running, limit_address
 from epicrec.server.shared_model import SIGNATURE, SharedModelServer
@@ -21,7 +24,7 @@ LARGE = ("/tasks/", "/aggregation/")
 """Where bodies may be larger than elsewhere."""
 _STATUS = {"unauthorizedRequest": 403, "unrecognizedTask": 404, "invalidMessage": 400}
 _BYTES: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}}}
-_STEPS = ("begin", "aggregate", "reveal", "confirm", "abort")
+_STEPS = ("begin", "verify", "agree", "aggregate", "reveal", "confirm", "abort")
 
 Number = Annotated[int, Path(ge=0, le=2**31 - 1)]
 
@@ -41,10 +44,17 @@ async def key(service: Running, request: Request) -> wire.SigningKey:
 async def current(service: Running, request: Request, task: PathId) -> Response:
     """The newest round of a task that takes reports: its announcement, and what is published."""
     limit_address(request)
-    found = await _round(service, task)
-    if found.state != "open":
-        raise Refusal("unrecognizedTask", f"the task {task!r} has no open round now")
-    return _octets(encode(found.announcement.encoded(), found.published))
+    own = _shared_model(service)
+
+    def announced() -> bytes:
+        with own.store.reading() as book:
+            number = book.last_round(task)
+            found = found_in(book, task, number)
+            if found.state != "open" or own.aggregator.is_lost(found):
+                raise Refusal("unrecognizedTask", f"the task {task!r} has no open round now")
+            return encode(found.announcement.encoded(), book.published(task, number))
+
+    return _octets(await run_in_threadpool(announced))
 
 
 @leader.put("/tasks/{task}/rounds/{number}/reports", status_code=201, response_class=Response)
@@ -64,12 +74,19 @@ async def upload(
 async def result(service: Running, request: Request, task: PathId, number: Number) -> Response:
     """What a finished round taught, signed by both servers, for anybody: the model follows."""
     limit_address(request)
-    return _octets(taught_by(await _round(service, task, number)).encoded())
+    return await _ended(service, task, number, lambda *found: taught_by(*found).encoded())
+
+
+@leader.get("/tasks/{task}/rounds/{number}/abort", responses=_BYTES, response_class=Response)
+async def aborted(service: Running, request: Request, task: PathId, number: Number) -> Response:
+    """That a round ended without a result and showed nothing, signed by both servers."""
+    limit_address(request)
+    return await _ended(service, task, number, lambda _, found: aborted_by(found).encoded())
 
 
 @helper.post("/aggregation/{step}", responses=_BYTES, response_class=Response)
 async def aggregation(service: Running, request: Request, step: str) -> Response:
-    """A step of a round, for the leader alone: begin, aggregate, reveal, confirm, abort."""
+    """A step of a round, for the leader alone: from begin to confirm, or abort."""
     own = _shared_model(service)
     if own.helper is None or step not in _STEPS:
         raise HTTPException(404, f"there is no step {step!r}; there are {', '.join(_STEPS)}")
@@ -93,14 +110,14 @@ def _shared_model(service: Running) -> SharedModelServer:
     return service.shared_model
 
 
-async def _round(service: Running, task: str, number: int | None = None) -> Round:
-    """A round of a task, the last one where no number is given."""
+async def _ended(
+    service: Running, task: str, number: int, read: Callable[[Book, Round], bytes]
+) -> Response:
+    def find() -> bytes:
+        with _shared_model(service).store.reading() as book:
+            return read(book, found_in(book, task, number))
 
-    def find() -> Round:
-        with _shared_model(service).store.looking() as book:
-            return found_in(book, task, book.last_round(task) if number is None else number)
-
-    return await run_in_threadpool(find)
+    return _octets(await run_in_threadpool(find))
 
 
 def _leader(service: Running) -> Leader:

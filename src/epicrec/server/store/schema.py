@@ -125,12 +125,21 @@ collective_rounds = Table(
     Column("record", LargeBinary, nullable=False),
 )
 
-collective_keys = Table(
-    "collective_keys",
+collective_published = Table(
+    "collective_published",
     metadata,
     *_round_key(),
-    Column("key", LargeBinary, nullable=False),
+    Column("content", LargeBinary, nullable=False),
 )
+
+collective_places = Table(
+    "collective_places",
+    metadata,
+    *_round_key(),
+    Column("taken", Integer, nullable=False),
+    Column("most", BigInteger, nullable=False),
+)
+"""How many reports a round has and may have: an upload counts none of them."""
 
 collective_burnt = Table(
     "collective_burnt",
@@ -144,8 +153,18 @@ collective_reports = Table(
     metadata,
     *_round_key(),
     Column("report_id", LargeBinary, primary_key=True),
+    Column("public", LargeBinary, nullable=False),
     Column("leader", LargeBinary, nullable=False),
     Column("helper", LargeBinary, nullable=False),
+)
+
+collective_jobs = Table(
+    "collective_jobs",
+    metadata,
+    *_round_key(),
+    Column("job", Integer, primary_key=True, autoincrement=False),
+    Column("asked", LargeBinary, nullable=False),
+    Column("outcome", LargeBinary, nullable=False),
 )
 
 collective_admitted = Table(
@@ -157,5 +176,5 @@ collective_admitted = Table(
     sqlite_with_rowid=False,
 )
 
-NOT_IN_BACKUPS = (collective_keys, collective_reports)
-"""A restored server cannot open reports that were sealed for the server before it."""
+NOT_IN_BACKUPS = (collective_reports,)
+"""Nobody needs them again: the keys that open them are in memory alone."""
