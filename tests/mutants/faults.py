@@ -527,7 +527,7 @@ NAMED = [
         "common round dearer than agreed to",
         'part["mu"] is not None and given.mu > part["mu"]', "given.mu < 0",
     ),
-    Fault("common more rounds than a task pays for", "whole > 1 + _SLACK or any(", "any("),
+    Fault("common more rounds than a task pays for", "whole > 1 or any(", "any("),
     Fault(
         "common results asked for under a name",
         'self._ask("GET", path, public=True, expected=(404, 405, 409))',

@@ -31,6 +31,8 @@ _TAIL = 40
 _LONGEST, _GREATEST = 1 << 27, 1 << 31
 """Entries of a vector, and Δ: 3Δ² must be below q, or the norm cannot be proved."""
 ASSUMES = (
+    "a history is hidden, against an empty one from the same device, and not who takes part",
+    "no more people send than a task can hold",
     "leader and helper share nothing",
     "the one that is not the adversary runs this program",
     "the helper's key is genuine",

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from fractions import Fraction
 from typing import Any, Literal, TypedDict
 
 import numpy as np
@@ -36,9 +35,6 @@ from epicrec.privacy import Guarantee, Ledger
 EVERY, WINDOW = timedelta(hours=1), timedelta(hours=24)
 """How often the device asks for a new round, and the time from then on within which its report is
 sent."""
-_SLACK = Fraction(1, 1 << 40)
-"""Shares of a budget are floats, and add up to one but for their rounding."""
-
 
 Rounds = Literal["every", "one", "none"]
 """In which rounds to take part: all of the task, the next one only, or none."""
@@ -269,7 +265,7 @@ class SharedModelReports:
             raise Refusal("outdatedConfig", "this round costs more than was agreed to")
         others = [one.parameters for one in self.made() if one.parameters.round != given.round]
         whole = sum((one.share for one in others), given.share)
-        if whole > 1 + _SLACK or any(one.mu != given.mu for one in others):
+        if whole > 1 or any(one.mu != given.mu for one in others):
             raise Refusal("outdatedConfig", "the task has more rounds than it has a budget for")
         return given
 
