@@ -36,7 +36,8 @@ from epicrec.client.imports.csv_tables import instant
 from epicrec.client.imports.reading import Reading
 from epicrec.client.imports.review import Imports
 from epicrec.client.store import Store
-from epicrec.client.viewing import FILM, SERIES, Evidence, Viewing
+from epicrec.client.viewing import Evidence, Viewing
+from epicrec.data.works import FILM, SERIES
 
 SOURCE = "extension"
 ABOUT = "browser extension"

@@ -25,11 +25,11 @@ from dataclasses import dataclass, replace
 
 from epicrec import wire
 from epicrec.client.history import now
-from epicrec.client.matching.works import unknown, works_of
 from epicrec.client.sending.privacy_choice import Choice
 from epicrec.client.sending.remote import Remote
 from epicrec.client.store import Store
 from epicrec.data import Catalogue
+from epicrec.data.works import unknown, works_of
 from epicrec.errors import BudgetExceededError, InputError
 from epicrec.perturb import Batch, Release, batch_of
 from epicrec.perturb.contract import ledger_entries

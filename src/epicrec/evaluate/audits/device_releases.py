@@ -6,14 +6,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from epicrec.arrays import Bools, Floats
 from epicrec.data import Catalogue, Scale
 from epicrec.evaluate.audits.game import Game, climb
-from epicrec.perturb import D2P, DPI, HidingDPI, MEpicRec, SEpicRec, make_perturber
+from epicrec.perturb import (
+    D2P,
+    DPI,
+    HidingDPI,
+    MEpicRec,
+    RandomisedResponse,
+    SEpicRec,
+    make_perturber,
+)
 from epicrec.perturb.contract import Perturber, Release
 from epicrec.perturb.levels import PERTURBED, Level, Levels
+from epicrec.perturb.randomised_response import Answering
 
 STARS = Scale(1, 5, 1)
 FILMS = Catalogue.from_columns(
@@ -104,6 +114,27 @@ def hiding_release_games(epsilon: float) -> list[Game]:
     ]
 
 
+def answer_games(epsilon: float) -> list[Game]:
+    """One film's bit is all that differs; the levels hold another category back and open a third."""
+    return [
+        _game(
+            RandomisedResponse(FILMS, epsilon=epsilon),
+            ([0, 3], [0, 1, 3]),
+            lambda release: float(answers_of(release, FILMS)[1]),
+            "a film is in the history or not",
+            levels=MIXED,
+            rounds=64_000,
+        )
+    ]
+
+
+def answers_of(release: Release, catalogue: Catalogue) -> npt.NDArray[np.uint8]:
+    """The answer about each item of a catalogue."""
+    how = Answering.of(release.settings, catalogue)
+    packed = np.frombuffer(release.answers or b"", np.uint8)
+    return np.asarray(how.read(packed[None])[0][how.works.of_item])
+
+
 def d2p_release_games(epsilon: float) -> list[Game]:
     catalogue = Catalogue.from_columns(np.arange(20), [str(i) for i in range(20)], ["War"] * 20)
     return [
@@ -139,6 +170,7 @@ def _game(
 
 
 RELEASES: Mapping[str, Callable[[float], list[Game]]] = {
+    "randomised-response": answer_games,
     "s-epicrec": lambda epsilon: epicrec_games(SEpicRec(FILMS, epsilon=epsilon)),
     "m-epicrec": lambda epsilon: epicrec_games(MEpicRec(FILMS, epsilon=epsilon), MIXED),
     "dpi": dpi_release_games,
