@@ -115,7 +115,7 @@ def hiding_release_games(epsilon: float) -> list[Game]:
 
 
 def answer_games(epsilon: float) -> list[Game]:
-    """One film's bit is all that differs; the levels hold another category back and open a third."""
+    """One film's bit is all that differs; one category is held back and another open."""
     return [
         _game(
             RandomisedResponse(FILMS, epsilon=epsilon),

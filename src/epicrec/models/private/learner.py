@@ -144,15 +144,15 @@ class TasteMoments:
         return np.sqrt(values[measured]), vectors[:, measured]
 
     def whitened(self, matrix: Floats) -> Floats:
-        """A matrix in coordinates in which the noise is even."""
+        """A matrix in the coordinates in which the noise is even."""
         roots, vectors = self._axes
-        half = vectors / roots
-        return np.asarray(half.T @ matrix @ half)
+        half = (vectors / roots) @ vectors.T
+        return np.asarray(half @ matrix @ half)
 
     def coloured(self, columns: Floats) -> Floats:
         """Columns of those coordinates in the usual ones."""
         roots, vectors = self._axes
-        return np.asarray((vectors * roots) @ columns)
+        return np.asarray((vectors * roots) @ (vectors.T @ columns))
 
     def cleaned(self, values: Floats) -> Floats:
         """Eigenvalues v of those coordinates, shrunk to the least squared error.
