@@ -429,6 +429,22 @@ NAMED = [
         "share.to_integral_value(rounding=ROUND_CEILING)", "float(share)",
     ),
     Fault(
+        "answers of liars as long as they like",
+        "squares = weights_of**2 * honest.clipped(found, variance)", "squares = weights_of**2",
+        tests=("tests/models/private/test_answers.py",),
+    ),
+    Fault(
+        "answers learned with their noise",
+        "(self.products[used].sum(axis=0) / weight - noise)",
+        "(self.products[used].sum(axis=0) / weight)",
+        tests=("tests/models/private/test_answers.py",),
+    ),
+    Fault(
+        "one client's totals without a bound",
+        "bounded = max(-MOST_OF_CATEGORY, min(value, MOST_OF_CATEGORY))", "bounded = value",
+        tests=("tests/server/test_training.py",),
+    ),
+    Fault(
         "one bit for each entry of a work",
         "joined[max(one, other)] = min(one, other)", "pass",
     ),

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from epicrec.arrays import Bools
 from epicrec.data import Catalogue, Ratings
+from epicrec.data.works import catalogue_works
 from epicrec.models.d2p.alterego_model import aligned
 from epicrec.models.factors import ReleasedFactors
 from epicrec.models.private.answers import Answers, Block, learn_answers, state_of_items
 from epicrec.perturb.d2p.groups import no_features
 from epicrec.perturb.randomised_response import Answering, RandomisedResponse
+from epicrec.privacy import Guarantee
 from epicrec.progress import report
 from epicrec.seeds import derived
 
@@ -40,14 +43,23 @@ class RandomisedResponseLists(ReleasedFactors):
     def _fit_with(self, ratings: Ratings, catalogue: Catalogue | None) -> None:
         ids = ratings.item_ids
         public = no_features(ids) if catalogue is None else aligned(catalogue, ids)
-        device = RandomisedResponse(public, epsilon=self.epsilon, seed=self.seed)
-        promise = device.release([])
-        how = Answering.of(promise.settings, public)
+        how = Answering(catalogue_works(public), self.epsilon)
+        promise = RandomisedResponse(public, epsilon=self.epsilon, seed=self.seed).guarantee()
         drawn = _drawn(ratings, how, self.seed)
-        state, self.note_ = learn_answers(_held(drawn, how), tastes=self.tastes)
-        self._hold(state_of_items(state, how.works))
+        self._learn(_held(drawn, how), promise)
+
+    def fit_answers(self, answers: Answers, promise: Guarantee) -> Self:
+        """Learn from answers that devices have sent; `promise` is what they give people."""
+        self.item_ids_, self.scale_ = answers.works.catalogue.item_ids, None
+        self.histories_ = None
+        self._learn(answers, promise)
+        return self
+
+    def _learn(self, answers: Answers, promise: Guarantee) -> None:
+        state, self.note_ = learn_answers(answers, tastes=self.tastes)
+        self._hold(state_of_items(state, answers.works))
         self.released_ = {"answers for every work": 1.0}
-        self.guarantee_ = promise.guarantee.to_dict()
+        self.guarantee_ = promise.to_dict()
 
 
 def _drawn(ratings: Ratings, how: Answering, seed: int | None) -> npt.NDArray[np.uint8]:

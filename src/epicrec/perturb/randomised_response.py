@@ -86,7 +86,12 @@ class Answering:
     @property
     def settings(self) -> dict[str, Any]:
         """What a release says: the list by version and hash, ε, and the open categories."""
-        return {"works": self.works.version, "epsilon": self.epsilon, "open": list(self.open)}
+        return {
+            "works": self.works.version,
+            "catalogue": self.works.catalogue.version,
+            "epsilon": self.epsilon,
+            "open": list(self.open),
+        }
 
     @property
     def size(self) -> int:
@@ -178,8 +183,12 @@ class RandomisedResponse(Perturber):
             seconds=perf_counter() - started,
         )
 
+    def guarantee(self, levels: Levels = PERTURBED) -> Guarantee:
+        """What one release at these levels promises."""
+        return self._guarantee(self._answering(levels)[0]).seeded(self.seed)
+
     def budget(self, levels: Levels = PERTURBED) -> float:
-        return self._guarantee(self._answering(levels)[0]).epsilon
+        return self.guarantee(levels).epsilon
 
     def treatment(self, item_ids: Any, levels: Levels = PERTURBED) -> list[Level]:
         """What happens to the work of each item; outside the catalogue, nothing is released."""

@@ -123,6 +123,30 @@ def test_moments_are_those_of_the_histories(catalogue: Catalogue) -> None:
     assert np.trace(raw) > 50 * len(off), "what was taken off is much"
 
 
+def test_liars_weigh_no_more_than_honest_people(catalogue: Catalogue) -> None:
+    """Somebody who claims one half of the works, and nothing of the other, is as long as noise."""
+    seen, ways = two_kinds(1000), [way(catalogue, 0.5)]
+    answers = held(seen, ways, [[0]] * 1000)
+    claimed = np.packbits(np.arange(40) < 20)
+
+    def lied() -> Iterator[Block]:
+        for block in answers.blocks():
+            bits = block.bits.copy()
+            bits[block.people % 50 == 0] = claimed
+            yield Block(block.people, block.ways, bits)
+
+    false = Answers(answers.works, answers.ways, lied, answers.number)
+    counts = learning._counts(answers)
+    honest, told = (learning._Measured.of(each, counts) for each in (answers, false))
+    d = honest.honest.whitening.shape[1]
+    more = np.linalg.eigvalsh(
+        told.moments().whitened(told.moments().matrix - honest.moments().matrix)
+    )[-1]
+    most = 20 * (d + 3 * np.sqrt(2 * d)) / np.sqrt(1000)
+    assert more < 1.2 * most
+    assert more > 0.3 * most, "which is what they reach"
+
+
 def test_films_are_better_than_popularity_and_sparse_people_are_not_worse() -> None:
     films = load_dataset("films")
 

@@ -23,7 +23,7 @@ from epicrec.data.works import Works
 from epicrec.models.factors import history_state
 from epicrec.models.features import item_features
 from epicrec.models.private.basis import Basis, popularity_weights, with_own
-from epicrec.models.private.learner import MeasuredCounts, TasteMoments, learn
+from epicrec.models.private.learner import ROUNDING, MeasuredCounts, TasteMoments, learn
 from epicrec.perturb.randomised_response import Answering
 from epicrec.progress import report
 
@@ -33,6 +33,8 @@ FOLDS = 5
 """People are judged by what the other four fifths of them taught."""
 SURE = 2.0
 """Tastes are used where their weight is above 0 by so many standard errors."""
+LONG = 3.0
+"""Honest noise is longer than usual by at most so many standard deviations."""
 _JUDGED = 20_000
 """At most so many people are judged."""
 _CELLS = 1 << 24
@@ -87,8 +89,8 @@ class Answers:
 
     @property
     def variances(self) -> Floats:
-        """Of one answer, for each way and work."""
-        return np.array([way.variance for way in self.ways])
+        """Of one answer, for each way and work; never 0, as it is divided by."""
+        return np.array([np.maximum(way.variance, 1e-6) for way in self.ways])
 
 
 class People(NamedTuple):
@@ -153,6 +155,32 @@ def _counts(answers: Answers) -> MeasuredCounts:
 
 
 @dataclass(frozen=True, eq=False)
+class _Honest:
+    """How long tastes are that answers show, so that nobody counts as longer by lying."""
+
+    whitening: Floats
+    """Directions × axes on which one person's noise is even and of variance 1."""
+    variance: float
+    """Of the answers that this is for, in the mean."""
+
+    @classmethod
+    def of(cls, directions: FloatRows, variances: Floats) -> _Honest:
+        each = directions.astype(np.float64)
+        values, vectors = np.linalg.eigh((each.T * variances) @ each)
+        measured = values > ROUNDING * values[-1]
+        whitening = vectors[:, measured] / np.sqrt(values[measured])
+        return cls(whitening, float(variances.mean()))
+
+    def clipped(self, tastes: Floats, variance: Floats, *, noisy: bool = True) -> Floats:
+        """What is left of each person's squared taste where it is brought to the length that the
+        noise of honest answers has: d, and three standard deviations more, squared."""
+        d = self.whitening.shape[1]
+        squares = ((tastes @ self.whitening) ** 2).sum(axis=1) + (0 if noisy else d)
+        longest = (d + LONG * sqrt(2 * d)) * variance / self.variance
+        return np.asarray(np.minimum(1.0, longest / np.maximum(squares, 1e-300)))
+
+
+@dataclass(frozen=True, eq=False)
 class _Measured:
     """Moments of tastes, for each fold of the people by itself."""
 
@@ -161,6 +189,7 @@ class _Measured:
     weights: Floats
     directions: FloatRows
     """Works × directions: a history's taste is the sum over its works."""
+    honest: _Honest
     products: Floats
     """Folds × directions × directions: Σ w z zᵀ."""
     spent: Floats
@@ -183,17 +212,18 @@ class _Measured:
         spent = np.zeros((FOLDS, len(answers.ways)))
         usual = (counts.counts / counts.people) @ directions
         variances = answers.variances
+        honest = _Honest.of(directions, variances.mean(axis=0))
         for part in answers.people("measuring tastes"):
             found = (part.rows @ directions).astype(np.float64) - usual
             weights_of, variance = _weights(part.spent, variances)
-            squares = weights_of**2
+            squares = weights_of**2 * honest.clipped(found, variance)
             for fold in range(FOLDS):
                 mine = part.numbers % FOLDS == fold
                 w, v = squares[mine], variance[mine]
                 products[fold] += (found[mine] * w[:, None]).T @ found[mine]
                 spent[fold] += w @ part.spent[mine]
                 people[fold] += w.sum(), (w * v).sum(), ((w * v) ** 2).sum()
-        return cls(counts, basis, weights, directions, products, spent, people, variances)
+        return cls(counts, basis, weights, directions, honest, products, spent, people, variances)
 
     def moments(self, without: int | None = None) -> TasteMoments:
         """As if all people had been measured, from all, or from all but one fold."""
@@ -208,7 +238,8 @@ class _Measured:
     def without_noise(self, histories: Ratings) -> Floats:
         """The moments of some histories."""
         found = histories.csr() @ self.directions.astype(np.float64)
-        return np.asarray(found.T @ found)
+        shares = self.honest.clipped(found, np.full(len(found), self.honest.variance), noisy=False)
+        return np.asarray((found * shares[:, None]).T @ found)
 
     def state(self, without: int | None = None) -> dict[str, Any] | None:
         """What is learned from all people, or from all but those of one fold."""
