@@ -123,28 +123,20 @@ def test_moments_are_those_of_the_histories(catalogue: Catalogue) -> None:
     assert np.trace(raw) > 50 * len(off), "what was taken off is much"
 
 
-def test_liars_weigh_no_more_than_honest_people(catalogue: Catalogue) -> None:
-    """Somebody who claims one half of the works, and nothing of the other, is as long as noise."""
-    seen, ways = two_kinds(1000), [way(catalogue, 0.5)]
-    answers = held(seen, ways, [[0]] * 1000)
-    claimed = np.packbits(np.arange(40) < 20)
-
-    def lied() -> Iterator[Block]:
-        for block in answers.blocks():
-            bits = block.bits.copy()
-            bits[block.people % 50 == 0] = claimed
-            yield Block(block.people, block.ways, bits)
-
-    false = Answers(answers.works, answers.ways, lied, answers.number)
-    counts = learning._counts(answers)
-    honest, told = (learning._Measured.of(each, counts) for each in (answers, false))
+def test_nobody_counts_for_more_than_honest_noise_does(catalogue: Catalogue) -> None:
+    """Answers of people who saw nothing are hardly ever clipped, and long claims are."""
+    ways = [way(catalogue, 3.0)]
+    nothing = held(np.zeros((1000, 40), bool), ways, [[0]] * 1000)
+    claims = held(np.ones((1000, 40), bool), ways, [[0]] * 1000)
+    counts = learning._counts(nothing)
+    whole = 1000 / (ways[0].variance.mean() + learning.OWN_VARIANCE) ** 2
+    honest = learning._Measured.of(nothing, counts)
+    assert honest.people[:, 0].sum() == pytest.approx(whole, rel=0.05)
+    false = learning._Measured.of(claims, counts)
     d = honest.honest.whitening.shape[1]
-    more = np.linalg.eigvalsh(
-        told.moments().whitened(told.moments().matrix - honest.moments().matrix)
-    )[-1]
-    most = 20 * (d + 3 * np.sqrt(2 * d)) / np.sqrt(1000)
-    assert more < 1.2 * most
-    assert more > 0.3 * most, "which is what they reach"
+    length = np.einsum("fij,ik,jk->", false.products, *[honest.honest.whitening] * 2)
+    most = (d + 3 * np.sqrt(2 * d)) * whole
+    assert 0.9 * most < length <= 1.001 * most
 
 
 def test_films_are_better_than_popularity_and_sparse_people_are_not_worse() -> None:
