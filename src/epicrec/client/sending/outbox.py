@@ -10,7 +10,7 @@ where nothing is new, what is sent would tell whether something was watched. Aft
 `recover` finds a release that was drawn and not recorded; the ledger, asked by its id, says whether
 the entry is there.
 
-Films are told apart by their works (`matching.works`), whatever list they are in. Lists may still
+Films are told apart by their works (`data.works`), whatever list they are in. Lists may still
 name one film so differently that nobody can tell, and a copy of a store does not know what was
 counted since. So an epoch is a catalogue and a restoring: within one, each film enters one draw; of
 each later one the most expensive release is added to all that was spent before.
