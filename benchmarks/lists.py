@@ -8,6 +8,8 @@
     epicrec bench lists constants                        each constant halved and doubled
     epicrec bench lists many-items                       200,000 items, 1,000,000 people, 50 each
     epicrec bench lists many-items 20000 50000 50        items, people, items each
+    epicrec bench lists answers films ml-1m              randomised response beside its popularity
+    epicrec bench lists many-answers 15000 8000 32000    titles, and numbers of people
 
 Quality is the mean of the seeds from 0 on, at user level, with the plan that was chosen. Beside the
 sets there are two simulated ones without categories and with few items for each person: `books`
@@ -24,20 +26,27 @@ import sys
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 from _measuring import Parts, show
 
 from epicrec.data import Catalogue, Dataset, Ratings, find, load_dataset
+from epicrec.data.works import catalogue_works
 from epicrec.errors import InputError
 from epicrec.evaluate import evaluate, list_metrics
+from epicrec.evaluate.protocols import split
+from epicrec.evaluate.release_lists import als, folded_in, judged
 from epicrec.machine import peak_memory
 from epicrec.models import Recommender, make_model
 from epicrec.models.private import basis, learner, lists
+from epicrec.models.private.answers import Answers, Block, learn_answers
 from epicrec.models.private.covariance import CovarianceSVD
+from epicrec.perturb.randomised_response import Answering
 from epicrec.privacy import gaussian_epsilon, gaussian_mu
 
 CONSTANTS = [
@@ -95,6 +104,70 @@ def table(given: Namespace) -> None:
                 for what in [*found][1:]:
                     row[f"over {what}"] = _paired(found["lists"], found[what])
                 show(row)
+
+
+def answers(given: Namespace) -> None:
+    """Randomised response over ε: nDCG@10 beside popularity from the same answers."""
+    for name in given.data:
+        data, seeds = _set(name), range(given.seeds)
+        plain = {"svd": _mean(_each("svd", data, seeds)), "als": _mean(_als(data, seeds))}
+        for epsilon in given.epsilon:
+            lists, popularity = (
+                _each(
+                    "randomised-response", data, seeds, epsilon=epsilon, settings={"tastes": tastes}
+                )
+                for tastes in (True, False)
+            )
+            row = {"data": name, "epsilon": epsilon, "lists": _mean(lists)}
+            row |= {"popularity": _mean(popularity), "over": _paired(lists, popularity)}
+            show(row | {f"{what}, no privacy": value for what, value in plain.items()})
+
+
+def _als(data: Dataset, seeds: Iterable[int]) -> list[float]:
+    """implicit's ALS, from and for the true histories."""
+    found = []
+    for seed in seeds:
+        train, test = split(data, "topn", 0.2, seed=seed)
+        model, train = als(train.as_history()), train.as_history()
+        lists = judged(train, test, partial(folded_in, model, train), 10)
+        found.append(lists["ndcg"])
+    return found
+
+
+def many_answers(given: Namespace) -> None:
+    """Time and memory of learning from answers, for several numbers of people."""
+    catalogue = _catalogue(given.titles)
+    names = [f"title {i}" for i in range(given.titles)]
+    catalogue = replace(catalogue, titles=np.array(names, dtype=object))
+    how = Answering(catalogue_works(catalogue), 1.0)
+    edges = np.cumsum(1 / (np.arange(given.titles) + 20.0))
+    for people in given.people:
+
+        def blocks(people: int = people) -> Iterator[Block]:
+            rng = np.random.default_rng(0)
+            for start in range(0, people, 1000):
+                size = min(1000, people - start)
+                bits = rng.random((size, given.titles), dtype=np.float32) < how.lie[0]
+                seen = np.searchsorted(edges, rng.random((size, 50)) * edges[-1])
+                bits[np.arange(size)[:, None], seen] ^= True
+                rows = np.arange(start, start + size)
+                yield Block(rows, np.zeros(size, np.int64), np.packbits(bits, axis=1))
+
+        held = Answers(how.works, (how,), blocks, people)
+        drawing, began = time.process_time(), time.perf_counter()
+        for _ in blocks():
+            pass
+        drawing = time.process_time() - drawing
+        used = time.process_time()
+        _, note = learn_answers(held)
+        show(
+            {
+                "titles": given.titles, "people": people, "note": note,
+                "seconds": round(time.perf_counter() - began, 1),
+                "processor_seconds": round(time.process_time() - used - 2 * drawing, 1),
+                "peak_rss_mb": round(peak_memory() or 0),
+            }
+        )  # fmt: skip
 
 
 def constants(given: Namespace) -> None:
@@ -268,6 +341,13 @@ def parts() -> Parts:
     part.add_argument("data", nargs="*", default=["films"])
     part.add_argument("--delta", type=float, default=1e-5)
     part.add_argument("--seeds", type=int, default=2, help="how many, from 0 on")
+    part = found.add("answers", answers)
+    part.add_argument("data", nargs="*", default=["films", "books", "sparse"])
+    part.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 0.3, 0.5, 1, 2, 3])
+    part.add_argument("--seeds", type=int, default=4, help="how many, from 0 on")
+    part = found.add("many-answers", many_answers)
+    part.add_argument("titles", nargs="?", type=int, default=15_000)
+    part.add_argument("people", nargs="*", type=int, default=[8000, 32_000, 128_000, 500_000])
     part = found.add("many-items", many_items)
     part.add_argument("items", nargs="?", type=int, default=200_000)
     part.add_argument("people", nargs="?", type=int, default=1_000_000)

@@ -79,7 +79,9 @@ def test_every_perturber_knows_its_name(name: str) -> None:
 
 
 def test_the_papers_perturbers_are_there() -> None:
-    assert {"s-epicrec", "m-epicrec", "d2p", "dpi", "hiding-dpi"} <= {*registry.names(PERTURBERS)}
+    assert {"s-epicrec", "m-epicrec", "d2p", "dpi", "hiding-dpi", "randomised-response"} <= {
+        *registry.names(PERTURBERS)
+    }
 
 
 def test_another_package_saves_loads_and_comes_last(package: Package, tmp_path: Path) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from client.conftest import Pages, Served, serving, showing, shown_payload
 from epicrec.client.main import make_client
+from epicrec.client.sending.privacy_choice import RESPONSE, Choice
 from epicrec.client.sending.remote import shown_certificate
 from epicrec.errors import InputError
+from epicrec.perturb.randomised_response import answers_about
 
 EVERY_PAGE = (
     "/", "/history", "/sources", "/extension", "/privacy", "/preview", "/for-you",
@@ -46,6 +49,29 @@ def test_one_click_to_rows_and_two_to_a_release(pages: Pages, publishing: Served
     name = (pages.device.account or {})["user_id"].encode()
     named = stored.payload.replace(b'"UserId":""', b'"UserId":"' + name + b'"')
     assert pages.http.get(f"/release/{stored.id}").content == named, "all but the name was shown"
+
+
+def test_the_preview_of_answers_says_what_is_true_of_them(pages: Pages, publishing: Served) -> None:
+    """How many films are reported, denied and claimed, what is said of a title, and the bytes."""
+    pages.http.post("/example")
+    pages.device.choose(Choice(mechanism=RESPONSE))
+    drawn = pages.http.post("/preview/draw")
+    stored = pages.device.releases.unsent()[0]
+    assert shown_payload(drawn.text) == stored.payload, "what is shown is what is sent"
+    films, watched = pages.device.sendable, set(pages.device.history.items())
+    said = set(films.item_ids[answers_about(stored.release, films)].tolist())
+    text = " ".join(re.sub("<[^>]*>", "", drawn.text).split())
+    mine = [item for item in films.item_ids.tolist() if item in watched]
+    reported = len([item for item in mine if item in said])
+    assert f"Of your {len(mine)} films on the list, {reported} are reported" in text
+    assert f"and {len(mine) - reported} denied. {len(said - watched)} that you never saw" in text
+    found = pages.http.get("/preview", params={"q": "Alien"}).text
+    answer = "seen" if "alien-1979" in said else "not seen"
+    assert re.search(rf"Alien \(1979\)</td><td>[^<]*</td><td>{answer}</td>", found)
+    pages.http.post(f"/release/{stored.id}/send")
+    looked = pages.http.get("/learned", params={"look": "1"}).text
+    assert "the answers of 1 of your releases" in looked
+    assert publishing.held(pages.device) == []
 
 
 @pytest.mark.parametrize("name", ["style.css", "client.js"])

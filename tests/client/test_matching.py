@@ -12,9 +12,10 @@ from rapidfuzz import process
 
 from epicrec.client.matching.catalogues import read_catalogue
 from epicrec.client.matching.matcher import Matcher, Status
-from epicrec.client.matching.titles import MAX_TITLE, normalise, read_slug
+from epicrec.client.matching.titles import read_slug
 from epicrec.client.viewing import Evidence, Viewing, Visit
 from epicrec.data import Catalogue
+from epicrec.data.works import MAX_TITLE, normalise
 from epicrec.progress import listening
 
 NOW = datetime(2026, 5, 1, 20, tzinfo=UTC)

@@ -36,10 +36,12 @@ from epicrec.client.vault import Vault
 from epicrec.client.web import film_pages, history_pages, privacy_pages, promises, settings_pages
 from epicrec.client.web.promises import PROMISES
 from epicrec.client.web.request import Ask, State
-from epicrec.data import Catalogue, Ratings
+from epicrec.data import Catalogue, Ratings, load_dataset
+from epicrec.models.randomised_response import RandomisedResponseLists
 from epicrec.perturb import D2P, Release, perturber_class
 from epicrec.perturb.contract import Sent, Told
 from epicrec.perturb.levels import ALL, NO
+from epicrec.perturb.randomised_response import answers_about
 from loopback import ADMIN, PATIENCE
 
 WEB = Path(promises.__file__).parent
@@ -165,6 +167,8 @@ def told(
             device.draw()
             device.choose(Choice(mechanism="d2p"))
             now.kept["d2p"] = device.draw()
+            device.choose(Choice(mechanism="randomised-response"))
+            now.kept["answers"] = device.draw(everything=True)
             now.kept["copy"] = device.store.copy()
             now.step("deleting there", (settings_pages.forget_there, {"sure": "yes"}))
             now.kept["held after"] = served.rows_of(dict(now.kept["name"]))
@@ -398,6 +402,23 @@ def links_wait(told: Round) -> bool:
     return nothing_asked("a film")(told) and len(outside) == 3 and named and "Alien" in page
 
 
+def learned_from_answers() -> bool:
+    """More than how popular films are comes of the answers of the embedded viewers."""
+    viewers = load_dataset("films")
+    model = RandomisedResponseLists(epsilon=3.0, seed=1).fit(viewers.ratings, viewers.catalogue)
+    return model.note_ == "" and model.factors_.shape[1] > 1
+
+
+def answered_at_random(told: Round) -> bool:
+    """A bit for each title and nothing else; films that were watched are denied, and others
+    claimed, about as often as the odds of a lie say."""
+    release, films = told.kept["answers"].release, told.device.sendable
+    said = answers_about(release, films)
+    watched = np.isin(films.item_ids, [*told.kept["watched"]])
+    lies = float((said != watched).mean())
+    return release.items == () and len(said) == len(films) and abs(lies - 0.27) < 0.1
+
+
 CHECKS: dict[str, Callable[[Round], bool]] = {
     "A browser is paired by a code that you see here and enter "
     "there. It then tells this program, and nobody else, of films "
@@ -473,6 +494,27 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
     ),
     "The server learns from many altered histories which films go together.": lambda told: (
         learned_from(told, exchanged(told)).events is not None
+    ),
+    "For every title of the list an answer to “have you seen it?”, true or false at random.": (
+        lambda told: answered_at_random(told)
+    ),
+    "Of a single film little more than by guessing: the odds are below. The answers about many "
+    "films together can tell who you are to whoever knows them.": lambda told: (
+        told.kept["answers"].release.guarantee.epsilon == 1.0 and answered_at_random(told)
+    ),
+    "Rows are ranked here with the model that comes of everybody’s answers.": lambda told: (
+        told.kept["rows before"] == told.kept["rows after"]
+    ),
+    "From many people’s answers the server learns which films go together.": lambda _: (
+        learned_from_answers()
+    ),
+    "For each of {titles} titles one answer, seen or not, some of them lies.": (
+        lambda told: answered_at_random(told)
+    ),
+    "For each title of the list as it was when this was drawn one answer, seen or not, some of "
+    "them lies.": lambda told: answered_at_random(told),
+    "The server also holds the answers of {releases} of your releases, as they were sent.": (
+        lambda told: b'"answers":"' in told.kept["answers"].payload
     ),
     "What you watched, without protection.": lambda told: (
         set(told.kept["clear"].release.items) <= told.kept["watched"]

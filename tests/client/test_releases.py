@@ -24,7 +24,7 @@ from epicrec import wire
 from epicrec.client.device import Device
 from epicrec.client.sending.exposure import category_views, title_odds
 from epicrec.client.sending.outbox import CHOSEN_MOMENT, Releases
-from epicrec.client.sending.privacy_choice import D2P_NAME, Choice
+from epicrec.client.sending.privacy_choice import D2P_NAME, RESPONSE, Choice
 from epicrec.client.sending.remote import Remote, RemoteError
 from epicrec.client.sending.schedule import next_moment, run_due, set_schedule
 from epicrec.client.store import PLAIN, Store
@@ -281,6 +281,36 @@ def test_d2p_is_a_second_mechanism(device: Device, films: Catalogue) -> None:
     assert stored.release.method == "d2p"
     assert sum(stored.release.values) == 20
     assert device.ledger.total()["item"].epsilon <= 3.0
+
+
+def test_answers_at_random_are_a_third_mechanism(device: Device, films: Catalogue) -> None:
+    """A bit for each title, also where nothing is new; what it tells of a film is ε at most."""
+    device.choose(Choice(exceptions={"Horror": NO}, strength="balanced", mechanism=RESPONSE))
+    horror = ids_with(films, "Horror", 5)
+    device.history.add(horror + ids_without(films, "Horror", 20))
+    first, second = device.draw(), device.draw()
+    assert len(first.release.answers or b"") == len(second.release.answers or b"") == 67
+    assert first.release.answers != second.release.answers
+    assert device.outlook().nothing_new
+    assert device.ledger.total()["item"].epsilon == 1.0, "batches share no film"
+    stored = device.send(first.id)
+    assert Release.from_dict(json.loads(stored.payload)["Release"]).answers == first.release.answers
+    sent = [device.releases.get(first.id)]
+    assert title_odds(films, sent, horror[0]).epsilon == 0
+    assert title_odds(films, sent, ids_without(films, "Horror", 1)[0]).epsilon == 1.0
+
+
+def test_works_that_are_open_are_known_whatever_was_watched(
+    device: Device, films: Catalogue
+) -> None:
+    device.choose(Choice(exceptions={"Western": ALL}, strength="balanced", mechanism=RESPONSE))
+    device.draw()
+    pure = [
+        str(films.item_ids[i]) for i in range(len(films)) if films.categories_of(i) == ("Western",)
+    ]
+    assert pure, "or nothing is tried"
+    assert title_odds(films, device.releases.all(), pure[0]).sent_as_it_is
+    assert any(entry.disclosure for entry in device.ledger.entries())
 
 
 def test_what_can_be_learned_is_bounded(device: Device, films: Catalogue) -> None:

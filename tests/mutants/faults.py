@@ -545,6 +545,58 @@ NAMED = [
         tests=("tests/client/test_spending.py",),
     ),
     Fault(
+        "answers by a biased coin",
+        "lie = words < np.uint64(lies_of(self.epsilon))",
+        "lie = words < np.uint64(lies_of(self.epsilon) // 10 * 9)",
+    ),
+    Fault(
+        "answers with a repeated seed",
+        'root_key(seed, "answers")', 'root_key(seed or 1, "answers")',
+    ),
+    Fault(
+        "answers true where nothing was seen",
+        "(lie & ~self.exact)", "(lie & ~self.exact & seen)",
+    ),
+    Fault("answers true where something was seen", "seen ^ (lie", "seen | (lie"),
+    Fault(
+        "answers true for works without categories",
+        "        some = self.works.having(np.asarray(matrix.sum(axis=1)).ravel() > 0)\n"
+        "        return some & ~", "        return ~",
+    ),
+    Fault(
+        "answers true where one category is open",
+        "~self.works.having(matrix @ (~opened).astype(np.int64) > 0)",
+        "self.works.having(matrix @ opened.astype(np.int64) > 0)",
+    ),
+    Fault(
+        "answers about what is withheld",
+        "        seen &= ~withheld_works(how.works, chosen)\n", "",
+    ),
+    Fault(
+        "answers with the odds of a float",
+        "share.to_integral_value(rounding=ROUND_CEILING)", "float(share)",
+    ),
+    Fault(
+        "answers of liars as long as they like",
+        "squares = weights_of**2 * honest.clipped(found, variance)", "squares = weights_of**2",
+        tests=("tests/models/private/test_answers.py",),
+    ),
+    Fault(
+        "answers learned with their noise",
+        "(self.products[used].sum(axis=0) / weight - noise)",
+        "(self.products[used].sum(axis=0) / weight)",
+        tests=("tests/models/private/test_answers.py",),
+    ),
+    Fault(
+        "one client's totals without a bound",
+        "bounded = max(-MOST_OF_CATEGORY, min(value, MOST_OF_CATEGORY))", "bounded = value",
+        tests=("tests/server/test_training.py",),
+    ),
+    Fault(
+        "one bit for each entry of a work",
+        "joined[max(one, other)] = min(one, other)", "pass",
+    ),
+    Fault(
         "items of unknown years are alike",
         "return table * np.outer(distinct >= 0, distinct >= 0), codes", "return table, codes",
     ),

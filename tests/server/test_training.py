@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,8 @@ from epicrec import wire
 from epicrec.data import Catalogue, Ratings, Scale
 from epicrec.data.simulate import simulate_table
 from epicrec.files import locked
-from epicrec.perturb import D2P, Release
+from epicrec.models import load
+from epicrec.perturb import D2P, Perturber, RandomisedResponse, SEpicRec
 from epicrec.privacy import Guarantee
 from epicrec.server import Settings
 from epicrec.server.serving import trained_lists
@@ -22,7 +25,6 @@ from epicrec.server.store import catalogue, feedback, histories, users
 from epicrec.server.store.database import Database
 from epicrec.server.store.histories import UserHistory
 from epicrec.server.training import folders, job, publish, train_lists
-from epicrec.server.training.operator_ledger import operator_ledger
 from loopback import wait_for
 from server.conftest import running
 
@@ -258,57 +260,77 @@ def test_someone_deleted_while_a_training_ran_is_not_in_it(
 # ---- what is adopted ----------------------------------------------------------------------------
 
 
-def released_by_d2p(settings: Settings, films: Catalogue, people_: Ratings, seed: int) -> Database:
-    """Everybody's AlterEgo at ε = 3, with a seed so that the test is the same every time."""
+def released(
+    settings: Settings, films: Catalogue, people_: Ratings, device: Perturber, **levels: Any
+) -> Database:
+    """Everybody's release, with seeds so that the test is the same every time."""
     database = Database(settings.database_url)
     database.migrate()
-    device = D2P(films, epsilon=3.0)
-    law = device.settings
     with database.writing() as connection:
         catalogue.fill(connection, films)
         catalogue.keep(connection, films)
         users.put(connection, [wire.User(UserId=f"u{k}") for k in range(people_.n_users)])
-        substitutes = device.channel.draw(people_.items, seed=seed)
         for k in range(people_.n_users):
             known = users.known(connection, f"u{k}")
             assert known is not None
-            items, times = np.unique(substitutes[people_.row(k)], return_counts=True)
-            drawn = Release(
-                method="d2p", items=tuple(films.item_ids[items].tolist()),
-                counts=tuple(times.tolist()), guarantee=device.guarantee, settings=law,
-            )  # fmt: skip
-            feedback.receive(connection, known, wire.Released(Release=drawn.to_dict()))
+            seen = people_.item_ids[people_.items[people_.row(k)]]
+            drawn = device.release(seen, seed=k, **levels)
+            drawn = replace(drawn, guarantee=replace(drawn.guarantee, reproducible=False))
+            feedback.receive(connection, known, wire.Released(Release=drawn.public().to_dict()))
     return database
 
 
-def test_a_model_of_releases_is_adopted_and_published(tmp_path: Path, films: Catalogue) -> None:
-    """1,500 simulated viewers: their AlterEgos tell tastes, and the item model of nothing else is
-    published with the devices' own guarantee."""
+def test_a_model_of_answers_is_published_and_devices_rank_with_it(
+    tmp_path: Path, films: Catalogue
+) -> None:
+    """1,500 simulated viewers: their answers tell tastes, and the item model of nothing else is
+    published with the devices' own guarantee. The lists that the server itself has are alike."""
     settings = Settings(data=str(tmp_path))
     viewers = Ratings.from_table(simulate_table(1500), scale=Scale(1, 5, 1))
-    database = released_by_d2p(settings, films, viewers.with_items(films.item_ids), 1)
+    device = RandomisedResponse(films, epsilon=2.0)
+    database = released(settings, films, viewers.with_items(films.item_ids), device)
     result = train_lists.train(settings, database)
-    assert result["adopted"] == "d2p-svd", result
-    assert result["quality"]["gain_at_least"] > 0
-    info = publish.learned(settings)
-    assert info is not None
+    assert (result["adopted"], result["published"]["note"]) == ("popularity", "")
+    found = publish.offered(settings)
+    assert found is not None
+    info, path = found
     promise = Guarantee.from_dict(info.Guarantee)
-    assert (promise.status, promise.unit, info.Method) == ("proved", "item", "d2p-svd")
-    assert promise.epsilon <= 3.0
-    found = opened(settings)
-    with database.reading() as connection:
-        for row, key in enumerate(found.arrays["user_keys"][:20].tolist()):
-            own = histories.of_user(connection, key, settings.feedback_rules, settings.rating_type)
-            listed = [name for name, _ in found.for_user(row, 20)]
-            folded = [name for name, _ in found.for_own(own, 20)]
-            assert len(set(listed) & set(folded)) >= 18, "who released since is served alike"
-        everybody = {tuple(found.for_user(row, 10)) for row in range(300)}
-    assert len(everybody) > 150, "each their own"
-    assert [entry.disclosure for entry in operator_ledger(settings).entries()] == [True]
+    assert (promise.status, promise.unit, info.Method) == ("proved", "item", "randomised-response")
+    assert (promise.epsilon, promise.reproducible) == (2.0, False)
+    model = load(path)
+    histories_ = viewers.users_at(np.arange(300)).as_history()
+    ranked = model.recommend(histories_, n=5)["item_id"].to_numpy().reshape(300, 5)
+    assert len({tuple(row) for row in ranked}) > 100, "each their own"
+    first = [name for name, _ in opened(settings).for_user(0, 30)]
+    often = viewers.with_items(films.item_ids).item_counts
+    assert often[films.positions(first)].mean() > 2 * often.mean(), "by counts, corrected"
     database.stop()
 
 
-def test_where_there_is_no_taste_popularity_is_served_and_the_operator_told(
+def test_answers_that_cannot_be_are_left_out_and_counted(tmp_path: Path, films: Catalogue) -> None:
+    settings = Settings(data=str(tmp_path))
+    few = Ratings.from_table(simulate_table(40), scale=Scale(1, 5, 1)).with_items(films.item_ids)
+    database = released(settings, films, few, RandomisedResponse(films, epsilon=3.0))
+    good = RandomisedResponse(films, epsilon=3.0).release([])
+    wrong = [
+        replace(good, answers=(good.answers or b"")[1:]),
+        replace(good, settings=good.settings | {"works": "1-0"}),
+        replace(good, settings=good.settings | {"epsilon": 30.0}),
+        replace(good, guarantee=replace(good.guarantee, status="claimed")),
+    ]
+    with database.writing() as connection:
+        for k, release in enumerate(wrong):
+            known = users.known(connection, f"u{k}")
+            assert known is not None
+            stored = wire.Released(Release=release.public().to_dict(), ReleaseId="wrong")
+            feedback.receive(connection, known, stored)
+    result = train_lists.train(settings, database)
+    assert sum(n for why, n in result["left_out"].items() if "randomised-response" in why) == 3
+    assert result["published"]["method"] == "randomised-response"
+    database.stop()
+
+
+def test_epicrec_and_d2p_count_towards_popularity_and_no_more(
     tmp_path: Path, films: Catalogue
 ) -> None:
     settings = Settings(data=str(tmp_path))
@@ -318,16 +340,41 @@ def test_where_there_is_no_taste_popularity_is_served_and_the_operator_told(
     alike = Ratings.from_columns(
         np.repeat(np.arange(400), 20), films.item_ids[np.concatenate(seen)], np.ones(8000)
     ).with_items(films.item_ids)
-    database = released_by_d2p(settings, films, alike, 1)
+    database = released(settings, films, alike, D2P(films, epsilon=3.0))
     result = train_lists.train(settings, database)
-    assert result["adopted"] == "popularity"
-    assert "popularity" in result["why"]
+    assert (result["adopted"], result["published"]) == ("popularity", None)
     assert publish.learned(settings) is None
     found = opened(settings)
     first = [name for name, _ in found.for_user(0, 30)]
     assert first == [name for name, _ in found.for_user(399, 30)]
     assert usual[films.positions(first)].mean() > 2 * usual.mean(), "by counts, corrected"
     database.stop()
+
+
+def test_one_client_cannot_move_a_category_far(tmp_path: Path, films: Catalogue) -> None:
+    """With 400 people of 20 films each, a claim of 10,000 westerns moves them by little."""
+    shares = []
+    for claimed in (0, 10_000):
+        settings = Settings(data=str(tmp_path / str(claimed)))
+        settings.folder.mkdir()
+        viewers = Ratings.from_table(simulate_table(400), scale=Scale(1, 5, 1))
+        device = SEpicRec(films, epsilon=1.0)
+        database = released(settings, films, viewers.with_items(films.item_ids), device)
+        liar = device.release([], seed=1)
+        totals = {name: 0 for name in liar.aggregates} | {"Western": claimed}
+        with database.writing() as connection:
+            known = users.known(connection, "u0")
+            assert known is not None
+            said = replace(liar, aggregates=totals, items=(), counts=None)
+            feedback.receive(connection, known, wire.Released(Release=said.public().to_dict()))
+        train_lists.train(settings, database)
+        found = opened(settings)
+        western = films.matrix[:, [films.categories.index("Western")]].toarray().ravel() > 0
+        order = films.positions(found.item_ids)
+        popularity = found.arrays["popularity"]
+        shares.append(popularity[western[order]].sum() / popularity.sum())
+        database.stop()
+    assert shares[1] < shares[0] + 0.05, shares
 
 
 def test_dislikes_never_put_a_film_first(tmp_path: Path) -> None:

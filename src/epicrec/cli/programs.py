@@ -128,7 +128,9 @@ def client_quality(
 def service_quality(
     data: Data = "films",
     viewers: Annotated[int, typer.Option(help="How many people release.")] = 4000,
-    mechanism: Annotated[str, typer.Option(help="By which mechanism: 'd2p' or 'epicrec'.")] = "d2p",
+    mechanism: Annotated[
+        str, typer.Option(help="By which mechanism: 'randomised-response', 'd2p' or 'epicrec'.")
+    ] = "randomised-response",
     strength: Annotated[
         str, typer.Option(help="How much noise, as on the client's page: 'weak' is ε = 3.")
     ] = "weak",

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-FILM, SERIES = "film", "series"
-"""The kinds of works."""
-
 
 class Evidence(StrEnum):
     """How we know of a film in the history, strongest first; the person chooses what counts."""

@@ -107,6 +107,10 @@ CONTENDERS = (
     Contender("covariance-svd, one rating", "covariance-svd", OURS, CURATOR, {"unit": "rating"}),
     Contender("covariance-svd, whole users", "covariance-svd", OURS, CURATOR, {"unit": "user"}),
     Contender("collective", "collective", OURS, TWO),
+    Contender("randomised-response", "randomised-response", OURS, NOBODY),
+    Contender(
+        "popularity by randomised response", "randomised-response", OURS, NOBODY, {"tastes": False}
+    ),
     Contender("d2p", "d2p", OURS, NOBODY),
     Contender("i-d2p", "i-d2p", OURS, NOBODY),
     Contender("d2p-svd", "d2p-svd", OURS, NOBODY),

@@ -1,4 +1,4 @@
-"""What leaves the device: EpicRec's mechanisms and the other perturbers."""
+"""What leaves the device: randomised response, and the mechanisms of the papers."""
 
 from epicrec.perturb.batches import Batch, batch_of, release_through
 from epicrec.perturb.contract import (
@@ -15,6 +15,7 @@ from epicrec.perturb.dpi.mechanism import DPI
 from epicrec.perturb.epicrec.mechanism import MEpicRec, SEpicRec
 from epicrec.perturb.epicrec.prior import Prior
 from epicrec.perturb.levels import LEVELS, parse_level, parse_levels
+from epicrec.perturb.randomised_response import RandomisedResponse
 
 __all__ = [
     "D2P",
@@ -26,6 +27,7 @@ __all__ = [
     "Odds",
     "Perturber",
     "Prior",
+    "RandomisedResponse",
     "Release",
     "SEpicRec",
     "batch_of",

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import binascii
 import json
 from abc import ABC, abstractmethod
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from math import ceil, exp, inf, isfinite, isinf
@@ -39,7 +41,8 @@ class Release:
     """What leaves a device in the place of a history, and all that a receiver needs to correct it.
 
     `items` are distinct, each with the `counts` of the history's items it stands for (None: once
-    each) or its altered `ratings` (None: none are sent). `settings` are the mechanism's and public:
+    each) or its altered `ratings` (None: none are sent). Or there are `answers`: a bit for every
+    work of a public list that the settings name, packed. `settings` are the mechanism's and public:
     ε, the noise's scales or the odds of substitution, the version of the catalogue. `aggregates`
     are the noisy totals that the items were made from, and no more private than these. `kept` is
     the device's record of how the release came about and never leaves it: `public()` is without.
@@ -52,6 +55,7 @@ class Release:
     ratings: tuple[float, ...] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     aggregates: Mapping[str, int] = field(default_factory=dict)
+    answers: bytes | None = None
     kept: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -66,6 +70,8 @@ class Release:
             raise InputError("not a release: counts are whole numbers from 1 on")
         if not all(isfinite(rating) for rating in self.ratings or ()):
             raise InputError("not a release: ratings are numbers")
+        if self.answers is not None and (self.items or not isinstance(self.answers, bytes)):
+            raise InputError("not a release: it has a bit for every work of a list, or items")
         for name, values in (("counts", self.counts), ("ratings", self.ratings)):
             if values is not None and len(values) != len(self.items):
                 raise InputError(
@@ -110,9 +116,11 @@ class Release:
                 )
             for name in ("items", "counts", "ratings"):
                 plain[name] = None if plain[name] is None else tuple(plain[name])
+            if plain["answers"] is not None:
+                plain["answers"] = b64decode(plain["answers"], validate=True)
             plain["guarantee"] = Guarantee.from_dict(plain["guarantee"])
             return cls(**plain)
-        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError, binascii.Error) as error:
             names = ", ".join(["format", *(f.name for f in fields(cls))])
             raise InputError(f"not a release: {error}; its fields are {names}") from error
 
@@ -127,6 +135,8 @@ class Release:
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
     return list(value) if isinstance(value, tuple) else value
 
 

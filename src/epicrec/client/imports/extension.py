@@ -37,9 +37,9 @@ from epicrec.client.imports.csv_tables import instant
 from epicrec.client.imports.reading import Reading
 from epicrec.client.imports.review import Imports
 from epicrec.client.matching.titles import read_title
-from epicrec.client.matching.works import texts
 from epicrec.client.store import Store
-from epicrec.client.viewing import FILM, SERIES, Evidence, Viewing
+from epicrec.client.viewing import Evidence, Viewing
+from epicrec.data.works import FILM, SERIES, texts
 
 SOURCE = "extension"
 ABOUT = "browser extension"

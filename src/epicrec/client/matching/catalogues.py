@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from epicrec.client.imports.archives import is_zip, unpack
-from epicrec.client.matching.titles import ParsedTitle, normalise, read_title
-from epicrec.client.matching.works import as_number, column, imdb_number, works_of
-from epicrec.client.viewing import FILM
+from epicrec.client.matching.titles import ParsedTitle, read_title
 from epicrec.data.catalogue import Catalogue
 from epicrec.data.formats import items_file, read_items_table
+from epicrec.data.works import FILM, as_number, column, imdb_number, normalise, works_of
 from epicrec.errors import InputError
 from epicrec.progress import report
 

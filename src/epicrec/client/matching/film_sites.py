@@ -10,15 +10,9 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from epicrec.client.matching.titles import (
-    MAX_TITLE,
-    Kind,
-    ParsedTitle,
-    normalise,
-    read_slug,
-    read_title,
-)
+from epicrec.client.matching.titles import Kind, ParsedTitle, read_slug, read_title
 from epicrec.client.viewing import Evidence, Visit
+from epicrec.data.works import MAX_TITLE, normalise
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,19 +18,16 @@ from rapidfuzz import fuzz, process
 from epicrec.client.matching.film_sites import Clue, read_page
 from epicrec.client.matching.titles import (
     ALTERNATIVES,
-    MAX_TITLE,
     SHARED_TITLES,
     Kind,
     ParsedTitle,
-    compact,
     heads,
-    normalise,
     numbers,
     read_title,
 )
-from epicrec.client.matching.works import texts
-from epicrec.client.viewing import SERIES, Evidence, Viewing, Visit
+from epicrec.client.viewing import Evidence, Viewing, Visit
 from epicrec.data.catalogue import Catalogue
+from epicrec.data.works import MAX_TITLE, SERIES, compact, normalise, texts
 from epicrec.progress import report
 
 ItemId = str | int

@@ -1,77 +1,22 @@
-"""Titles: the many ways in which one title is written, parsed and normalised, and the other titles
-of well-known films."""
+"""Titles: the many ways in which one title is written, taken apart, and the other titles of
+well-known films."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 
-MAX_TITLE = 300
-"""Letters that are read: the longest film title has some 200, and a hostile page more."""
+from epicrec.data.works import MAX_TITLE, uninvert
 
-_ARTICLES = (
-    "the|a|an|le|la|les|l'|un|une|il|lo|gli|el|los|las|der|die|das|ein|eine|den|det|en|o|os|as"
-)
-_INVERTED = re.compile(rf"^(.+), ({_ARTICLES})$", re.IGNORECASE)
-_LEADING_ARTICLE = re.compile(r"^(?:the|a|an) (?=.)")
-_APOSTROPHES = re.compile(r"['’‘`´ʼ]")
-_RAISED = re.compile("[¼½¾⅓⅔¹²³]")
-_NOT_WORDS = re.compile(r"[\W_]+")
 _LAST_BRACKET = re.compile(r"^(.*\S)\s*[(\[]([^()\[\]]*)[)\]]$")
-_NUMERALS = {
-    "ii": "2", "iii": "3", "iv": "4", "vi": "6", "vii": "7", "viii": "8", "ix": "9", "xi": "11",
-    "xii": "12", "xiii": "13", "one": "1", "two": "2", "three": "3", "four": "4", "five": "5",
-    "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10", "eleven": "11",
-    "twelve": "12",
-}  # fmt: skip
-# "Withnail & I", "V for Vendetta" and "American History X" hold letters, not numerals
-_NUMERALS_IN_SERIES = {"i": "1", "v": "5", "x": "10"}
-_SERIES_WORDS = {"part", "vol", "volume", "chapter", "episode"}
 _YEAR = r"(1[89]\d\d|20\d\d)"
-
-
-@lru_cache(maxsize=65_536)
-def normalise(title: str) -> str:
-    """The title's words in small letters without marks, numerals as digits, articles in front.
-
-    >>> normalise("Matrix, The"), normalise("WALL·E"), normalise("Rocky II"), normalise("Amélie")
-    ('the matrix', 'wall e', 'rocky 2', 'amelie')
-    """
-    # 8½ is "8 1/2" and Alien³ "Alien 3"; the compatibility form would write 81/2
-    text = _RAISED.sub(r" \g<0>", uninvert(title[:MAX_TITLE].strip().replace("™", "")))
-    text = unicodedata.normalize("NFKD", text)
-    text = "".join(c for c in text if not unicodedata.combining(c)).casefold()
-    text = _APOSTROPHES.sub("", text.replace("&", " and ").replace("+", " and "))
-    words = _NOT_WORDS.sub(" ", text).split()
-    for k, word in enumerate(words):
-        if word in _NUMERALS:
-            words[k] = _NUMERALS[word]
-        elif word in _NUMERALS_IN_SERIES and k and words[k - 1] in _SERIES_WORDS:
-            words[k] = _NUMERALS_IN_SERIES[word]
-    return " ".join(words)
-
-
-def compact(normal: str) -> str:
-    """A normalised title without its leading article and its spaces."""
-    return _LEADING_ARTICLE.sub("", normal).replace(" ", "")
 
 
 def numbers(normal: str) -> frozenset[str]:
     """The numbers in a normalised title: sequels differ in nothing else."""
     return frozenset(word for word in normal.split() if word.isdigit())
-
-
-def uninvert(title: str) -> str:
-    """`Matrix, The` as `The Matrix`."""
-    found = _INVERTED.match(title)
-    if not found:
-        return title
-    name, article = found.groups()
-    return f"{article}{'' if article.endswith(chr(39)) else ' '}{name}"
 
 
 class Kind(Enum):

@@ -10,7 +10,7 @@ where nothing is new, what is sent would tell whether something was watched. Aft
 `recover` finds a release that was drawn and not recorded; the ledger, asked by its id, says whether
 the entry is there.
 
-Films are told apart by their works (`matching.works`), whatever list they are in. Lists may still
+Films are told apart by their works (`data.works`), whatever list they are in. Lists may still
 name one film so differently that nobody can tell, and a copy of a store does not know what was
 counted since. So an epoch is a catalogue and a restoring: within one, each film enters one draw; of
 each later one the most expensive release is added to all that was spent before.
@@ -25,11 +25,11 @@ from dataclasses import dataclass, replace
 
 from epicrec import wire
 from epicrec.client.history import now
-from epicrec.client.matching.works import unknown, works_of
 from epicrec.client.sending.privacy_choice import Choice
 from epicrec.client.sending.remote import Remote
 from epicrec.client.store import Store
 from epicrec.data import Catalogue
+from epicrec.data.works import unknown, works_of
 from epicrec.errors import BudgetExceededError, InputError
 from epicrec.perturb import Batch, Release, batch_of
 from epicrec.perturb.contract import ledger_entries
@@ -163,10 +163,10 @@ class Releases:
         """
         parts = self._parts(catalogue, items, choice)
         counted = parts.perturbed if everything else parts.fresh
-        if len(counted) + len(parts.clear) > wire.MOST_ROWS:
-            raise InputError(f"a release holds at most {wire.MOST_ROWS:,} films; release fewer")
         perturber = choice.perturber(catalogue)
         release = perturber.release(counted + parts.clear, choice.levels(catalogue))
+        if len(release.items) > wire.MOST_ROWS:
+            raise InputError(f"a release holds at most {wire.MOST_ROWS:,} films; release fewer")
         identity, epoch = secrets.token_hex(8), self._epoch(catalogue)
         payload = payload_of(release, identity, user_id)
         if chosen_moment:

@@ -20,7 +20,7 @@ from epicrec.perturb import (
 )
 from epicrec.perturb.levels import ALL, NO, PERTURBED, Level
 
-EPICREC, D2P_NAME = "epicrec", "d2p"
+RESPONSE, EPICREC, D2P_NAME = "randomised-response", "epicrec", "d2p"
 STRENGTHS: dict[str, tuple[str, float | None]] = {
     "strongest": ("Strongest", 0.1),
     "recommended": ("Recommended", None),
@@ -82,14 +82,14 @@ class Choice:
         if not self.perturbs(catalogue):
             return 0.0
         fixed = STRENGTHS[self.strength][1]
-        if fixed is not None and self.mechanism in (EPICREC, D2P_NAME):
+        if fixed is not None and self.mechanism in (RESPONSE, EPICREC, D2P_NAME):
             return fixed
         return self.perturber(catalogue).budget(self.levels(catalogue))
 
 
 def mechanisms() -> dict[str, str]:
-    """What can draw a release of films, and how each is explained: EpicRec, D2P, and perturbers
-    of other packages."""
+    """What can draw a release of films, and how each is explained: EpicRec, D2P, randomised
+    response, and perturbers of other packages."""
     others = [
         entry.name
         for (entry, *_) in registry.entries(registry.PERTURBERS).values()
@@ -97,6 +97,8 @@ def mechanisms() -> dict[str, str]:
     ]
     said = {name: (perturber_class(name).__doc__ or name).split("\n")[0] for name in others}
     return {
+        RESPONSE: "for every title of the list an answer, seen or not, with lies at random; hides "
+        "whether a film was watched, and the server learns most from it (recommended: 1)",
         EPICREC: "noise on the number of films in each category, then stand-in films; hides "
         "whether a film was watched",
         D2P_NAME: "each film is exchanged for another; hides which film it was, not how many "

@@ -11,14 +11,13 @@ from starlette.responses import PlainTextResponse, Response
 
 from epicrec.arrays import Integers
 from epicrec.client.device import Device
-from epicrec.client.matching.works import column, texts
 from epicrec.client.ranking.rows import positions
 from epicrec.client.ranking.scores import popularity_of
-from epicrec.client.viewing import FILM, SERIES
 from epicrec.client.web.jobs import in_background, onward
 from epicrec.client.web.posters import draw_poster
 from epicrec.client.web.promises import said
 from epicrec.client.web.request import Ask, Handler, to
+from epicrec.data.works import FILM, SERIES, column, texts
 from epicrec.errors import InputError
 
 _PAGE = 60

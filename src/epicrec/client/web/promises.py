@@ -46,6 +46,12 @@ PROMISES = {
     "way nothing stranger": "From releases nothing, as there are none.",
     "way nothing you": "Rows all the same, made here from all you really watched.",
     "way nothing others": "Nothing, unless you take part in the common model.",
+    "way response leaves": "For every title of the list an answer to “have you seen it?”, true or "
+    "false at random.",
+    "way response stranger": "Of a single film little more than by guessing: the odds are below. "
+    "The answers about many films together can tell who you are to whoever knows them.",
+    "way response you": "Rows are ranked here with the model that comes of everybody’s answers.",
+    "way response others": "From many people’s answers the server learns which films go together.",
     "way altered leaves": "Films drawn at random whose categories add up to about those of yours. "
     "Most are made up, and some you may really have watched.",
     "way altered stranger": "Roughly how much you watch of each category. Of a single film little "
@@ -88,6 +94,9 @@ PROMISES = {
     "size is public": "How many films are sent is not hidden: it is the number of those that are "
     "new, and where none is new none is sent.",
     # preview
+    "answered": "For each of {titles} titles one answer, seen or not, some of them lies.",
+    "answered before": "For each title of the list as it was when this was drawn one answer, seen "
+    "or not, some of them lies.",
     "no mark": "Whoever gets them sees no difference.",
     "exactly": "It is exactly what will be sent, byte for byte.",
     "exactly but the name": "It is exactly what will be sent, but for your name: this device has "
@@ -102,6 +111,8 @@ PROMISES = {
     "not sent": "Not sent, or not known to have arrived: {error} Sending the same bytes again "
     "costs nothing.",
     # afterwards
+    "held answers": "The server also holds the answers of {releases} of your releases, as they "
+    "were sent.",
     "ranked here": "Nothing about your history was sent for this.",
     "ledger first": "Every release is written here, on the disk, before it is shown or sent.",
     "none recorded": "No release is recorded here as sent. What was sent from another machine, or "

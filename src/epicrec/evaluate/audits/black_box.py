@@ -115,7 +115,8 @@ def _released(perturber: Any, rows: Rows) -> tuple[Guarantee, Floats]:
     release = perturber.release(pa.table(columns))
     sent = dict(zip(release.items, release.values, strict=True))
     totals = [value for _, value in sorted(release.aggregates.items())]
-    seen = np.array([*(sent.get(i, 0.0) for i in ids), *totals], np.float64)
+    bits = np.unpackbits(np.frombuffer(release.answers or b"", np.uint8))[:_ITEMS]
+    seen = np.array([*(sent.get(i, 0.0) for i in ids), *totals, *bits], np.float64)
     return release.guarantee, np.concatenate([seen, _low_bits(seen)])
 
 

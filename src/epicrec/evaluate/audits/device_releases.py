@@ -11,9 +11,18 @@ import pyarrow as pa
 from epicrec.arrays import Bools, Floats
 from epicrec.data import Catalogue, Scale
 from epicrec.evaluate.audits.game import Game, climb
-from epicrec.perturb import D2P, DPI, HidingDPI, MEpicRec, SEpicRec, make_perturber
+from epicrec.perturb import (
+    D2P,
+    DPI,
+    HidingDPI,
+    MEpicRec,
+    RandomisedResponse,
+    SEpicRec,
+    make_perturber,
+)
 from epicrec.perturb.contract import Perturber, Release
 from epicrec.perturb.levels import PERTURBED, Level, Levels
+from epicrec.perturb.randomised_response import answers_about
 
 STARS = Scale(1, 5, 1)
 FILMS = Catalogue.from_columns(
@@ -104,6 +113,20 @@ def hiding_release_games(epsilon: float) -> list[Game]:
     ]
 
 
+def answer_games(epsilon: float) -> list[Game]:
+    """One film's bit is all that differs; one category is held back and another open."""
+    return [
+        _game(
+            RandomisedResponse(FILMS, epsilon=epsilon),
+            ([0, 3], [0, 1, 3]),
+            lambda release: float(answers_about(release, FILMS)[1]),
+            "a film is in the history or not",
+            levels=MIXED,
+            rounds=64_000,
+        )
+    ]
+
+
 def d2p_release_games(epsilon: float) -> list[Game]:
     catalogue = Catalogue.from_columns(np.arange(20), [str(i) for i in range(20)], ["War"] * 20)
     return [
@@ -139,6 +162,7 @@ def _game(
 
 
 RELEASES: Mapping[str, Callable[[float], list[Game]]] = {
+    "randomised-response": answer_games,
     "s-epicrec": lambda epsilon: epicrec_games(SEpicRec(FILMS, epsilon=epsilon)),
     "m-epicrec": lambda epsilon: epicrec_games(MEpicRec(FILMS, epsilon=epsilon), MIXED),
     "dpi": dpi_release_games,

@@ -55,7 +55,7 @@ class Audited:
 DEFAULTS = (
     *(
         Audited(name, release=True)
-        for name in ("s-epicrec", "m-epicrec", "d2p", "dpi", "hiding-dpi")
+        for name in ("randomised-response", "s-epicrec", "m-epicrec", "d2p", "dpi", "hiding-dpi")
     ),
     *(Audited(name) for name in (*D2P_MODELS, *DPI_MODELS)),
     Audited("dpi-pcc", {"unit": "rating"}),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ OWN_LENGTH = 16.0
 others."""
 _DRAWN, _DRAWN_ITEMS = 2048, 1 << 22
 _NOISES = 20
+ROUNDING = 1e-9
+"""Where noise is this much smaller than the largest, it is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +119,16 @@ class TasteMoments:
     """Σ_u z_u z_uᵀ over people's tastes z, with noise N^½ G N^½.
 
     G is symmetric, with independent standard normal entries (of variance 2 on the diagonal); N is
-    the known covariance of the noise.
+    the known covariance of the noise. Where N has no rank, nothing was measured.
+
+    Where noise is not on the sum but on the z of each of `people`, G is (W - E[W])/√people for a
+    Wishart matrix W, whose eigenvalues end higher.
     """
 
     matrix: Floats
     noise: Floats
     share: float
+    people: float = inf
 
     def __add__(self, other: TasteMoments) -> TasteMoments:
         """Both measurements as one, weighted by their shares of the budget."""
@@ -131,16 +137,38 @@ class TasteMoments:
         matrix = own * self.matrix + (1 - own) * other.matrix
         return TasteMoments(matrix, self.noise * sqrt(own), share)
 
+    @cached_property
+    def _axes(self) -> tuple[Floats, Floats]:
+        values, vectors = np.linalg.eigh(self.noise)
+        measured = values > ROUNDING * values[-1]
+        return np.sqrt(values[measured]), vectors[:, measured]
+
     def whitened(self, matrix: Floats) -> Floats:
         """A matrix in the coordinates in which the noise is even."""
-        values, vectors = np.linalg.eigh(self.noise)
-        half = (vectors / np.sqrt(values)) @ vectors.T
+        roots, vectors = self._axes
+        half = (vectors / roots) @ vectors.T
         return np.asarray(half @ matrix @ half)
 
     def coloured(self, columns: Floats) -> Floats:
         """Columns of those coordinates in the usual ones."""
-        values, vectors = np.linalg.eigh(self.noise)
-        return np.asarray((vectors * np.sqrt(values)) @ (vectors.T @ columns))
+        roots, vectors = self._axes
+        return np.asarray((vectors * roots) @ (vectors.T @ columns))
+
+    def cleaned(self, values: Floats) -> Floats:
+        """Eigenvalues v of those coordinates, shrunk to the least squared error.
+
+        A true one t shows at v = t + d/t + d/√people, with a vector whose squared cosine to the
+        true one is (1 - d/t²)/(1 + d/(t √people)): the spiked model with noise on the sum
+        (Benaych-Georges & Nadakuditi 2011), and with noise on each person (Paul 2007).
+        """
+        shown = np.maximum(values - self.above, 0.0)
+        kept = np.sqrt(np.maximum(shown**2 - 4 * len(values), 0.0))
+        return np.asarray(kept / (1 + self.above / np.maximum((shown + kept) / 2, 1e-300)))
+
+    @property
+    def above(self) -> float:
+        """How much higher eigenvalues are than with noise on the sum: d/√people."""
+        return len(self._axes[0]) / sqrt(self.people)
 
 
 Tastes = Callable[[Ratings], Floats]
@@ -154,10 +182,9 @@ def learn(
 
     With q the direction of popularity, D the weights of items, and O the moments that people would
     have if all drew by popularity alone, of which a share f is people's own items: the eigenvalues
-    v of the moments less f·O, in coordinates in which the noise is even, are cleaned to
-    k = √(v² - 4d), which is the least squared error under the spiked model (Benaych-Georges &
-    Nadakuditi 2011); scores of a history h are D⁻¹ (p·q qᵀ + V s Vᵀ) D h with
-    s = k/(k + SOFT·k₁ + f·o₁), where o₁ is the largest eigenvalue of O.
+    of the moments less f·O, in coordinates in which the noise is even, are cleaned to k; scores of
+    a history h are D⁻¹ (p·q qᵀ + V s Vᵀ) D h with s = k/(k + SOFT·k₁ + f·o₁), where o₁ is the
+    largest eigenvalue of O.
     """
     people = max(counts.people, 1.0)
     drawn = by_popularity(counts)
@@ -166,8 +193,7 @@ def learn(
         return None
     own = 1 / (1 + counts.length / OWN_LENGTH)
     values, vectors = np.linalg.eigh(moments.whitened(moments.matrix - own * chance))
-    kept = np.sqrt(np.maximum(np.maximum(values, 0) ** 2 - 4 * len(values), 0))
-    columns = basis.evenly(moments.coloured(vectors * np.sqrt(kept)))
+    columns = basis.evenly(moments.coloured(vectors * np.sqrt(moments.cleaned(values))))
     directions, roots, _ = np.linalg.svd(columns, full_matrices=False)
     kept = roots**2
     even = chance / np.outer(basis.emphasis, basis.emphasis)
@@ -194,7 +220,8 @@ def is_shown(moments: TasteMoments, chance: Floats, people: float, drawn: int) -
     """
     top = float(np.linalg.eigvalsh(moments.whitened(moments.matrix - chance))[-1])
     sampled = np.maximum(np.linalg.eigvalsh(moments.whitened(chance)), 0.0)
-    return top > noise_edge(sampled * sqrt(1 / people + 1 / drawn))
+    edge = noise_edge(sampled * sqrt(1 / people + 1 / drawn))
+    return top > edge + moments.above
 
 
 def noise_edge(sampled: Floats) -> float:

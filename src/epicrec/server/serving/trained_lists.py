@@ -18,7 +18,6 @@ import numpy as np
 from epicrec.arrays import Array
 from epicrec.server.store.histories import UserHistory
 from epicrec.server.training import folders
-from epicrec.server.training.fold_in import FoldIn
 
 Ranked = list[tuple[str, float]]
 
@@ -42,8 +41,6 @@ class TrainedLists:
     item_ids: list[str]
     categories: list[str]
     arrays: dict[str, Array]
-    fold_in: FoldIn | None = None
-    """Where a model of releases was adopted."""
     gone: set[int] = field(default_factory=set)
     """Positions of items hidden or deleted since the training."""
 
@@ -128,8 +125,6 @@ class TrainedLists:
         return self._page(self._scores(factors, category), seen, n, offset, category)
 
     def _factors_of(self, own: UserHistory) -> Array | None:
-        if self.fold_in is not None:
-            return self.fold_in.factors(own, self._id_of)
         liked = self._positions(own.liked)
         if not len(liked) or not self._has_factors:
             return None
@@ -224,8 +219,7 @@ class TrainedLists:
         """Open a training; an InputError where it is damaged."""
         meta, arrays = folders.read(folder)
         try:
-            fold_in = FoldIn.open(folder, meta.pop("folding")) if "folding" in meta else None
-            return cls(meta, meta.pop("item_ids"), meta.pop("categories"), arrays, fold_in)
+            return cls(meta, meta.pop("item_ids"), meta.pop("categories"), arrays)
         except (OSError, ValueError, KeyError) as error:
             raise folders.unreadable(folder, error) from error
 

@@ -32,7 +32,10 @@ REMEMBERED_DAYS = 2
 MOST_REMEMBERED = 1000
 """Such keys remembered of one user."""
 
-_STATED = (releases.c.guarantee, releases.c.settings, releases.c.aggregates)
+_STATED = (
+    releases.c.guarantee, releases.c.settings, releases.c.aggregates,
+    func.coalesce(releases.c.answers, b""),
+)  # fmt: skip
 _OVERWRITTEN = "value = excluded.value, timestamp = excluded.timestamp, comment = excluded.comment"
 _GROWN = _OVERWRITTEN.replace(
     "value = excluded.value",
@@ -90,6 +93,7 @@ def receive(connection: Connection, user: StoredUser, released: wire.Released) -
         "method": release.method,
         "settings": written(release.settings),
         "aggregates": written(release.aggregates),
+        "answers": release.answers,
     }
     key = connection.execute(
         insert(connection, releases)

@@ -1,20 +1,23 @@
-"""Histories: stored feedback and releases, as training reads all and ranking reads one user's."""
+"""Histories: stored feedback and releases, as training reads all; and what one user gave."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, tuple_
 
 from epicrec.arrays import Floats, Integers
 from epicrec.server.feedback_rules import FeedbackRules
 from epicrec.server.store.schema import feedback, releases
 from epicrec.server.store.sql import rows_of
 
+MOST_OF_CATEGORY = 500
+"""No release counts for more items of a category, whatever it claims."""
 _CHUNK = 200_000
+_ANSWERS_AT_ONCE = 500
 
 
 # ---- everybody's ------------------------------------------------------------------------------
@@ -30,10 +33,6 @@ class Mechanism:
     kind: str
     proved: bool
     """Whether they state a proved guarantee, from noise that nobody can reproduce."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.method} {self.settings}"
 
 
 @dataclass
@@ -64,8 +63,35 @@ def mechanisms(
         total.releases += 1
         for name, value in json.loads(aggregates).items():
             if isinstance(value, int):
-                total.aggregates[name] = total.aggregates.get(name, 0) + value
+                bounded = max(-MOST_OF_CATEGORY, min(value, MOST_OF_CATEGORY))
+                total.aggregates[name] = total.aggregates.get(name, 0) + bounded
     return of_release, totals
+
+
+def answers(
+    connection: Connection, mechanisms: Sequence[Mechanism]
+) -> Iterator[tuple[Integers, Integers, list[bytes]]]:
+    """The answers of releases through these mechanisms, in order of user and in chunks that divide
+    no user's: user keys, places of the mechanisms, packed bits."""
+    place = {(one.method, one.settings, one.kind): at for at, one in enumerate(mechanisms)}
+    stated = (releases.c.method, releases.c.settings, releases.c.feedback_type)
+    query = select(releases.c.user_key, *stated, releases.c.answers).where(
+        releases.c.answers.is_not(None), tuple_(*stated).in_([*place])
+    )
+    query = query.order_by(releases.c.user_key, releases.c.release_key)
+    rows: list[tuple[int, int, bytes]] = []
+    for user, *how, bits in connection.execution_options(yield_per=_ANSWERS_AT_ONCE).execute(query):
+        if len(rows) >= _ANSWERS_AT_ONCE and user != rows[-1][0]:
+            yield _columns(rows)
+            rows = []
+        rows.append((user, place[tuple(how)], bytes(bits)))
+    if rows:
+        yield _columns(rows)
+
+
+def _columns(rows: list[tuple[int, int, bytes]]) -> tuple[Integers, Integers, list[bytes]]:
+    users, places, bits = zip(*rows, strict=True)
+    return np.array(users, np.int64), np.array(places, np.int64), [*bits]
 
 
 @dataclass(frozen=True)
@@ -108,8 +134,7 @@ def given_ratings(connection: Connection, kind: str) -> tuple[Integers, Integers
 # ---- one user's -------------------------------------------------------------------------------
 
 _OF_USER = """
-SELECT item_key, feedback.feedback_type, value, method, settings
-FROM feedback LEFT JOIN releases USING (release_key) WHERE feedback.user_key ="""
+SELECT item_key, feedback_type, value FROM feedback WHERE release_key = 0 AND user_key ="""
 
 
 @dataclass
@@ -120,8 +145,6 @@ class UserHistory:
     """All they gave in clear; none of it is recommended."""
     liked: set[int] = field(default_factory=set)
     ratings: dict[int, float] = field(default_factory=dict)
-    drawn: dict[str, dict[int, float]] = field(default_factory=dict)
-    """The contents of their releases, by the name of the mechanism."""
 
 
 def in_clear(
@@ -145,13 +168,7 @@ def in_clear(
 def of_user(
     connection: Connection, user_key: int, rules: FeedbackRules, rating_type: str
 ) -> UserHistory:
-    """What a user gave in clear, and what they released."""
+    """What a user gave in clear."""
     place = "?" if connection.dialect.name == "sqlite" else "%b"
     rows = rows_of(connection, f"{_OF_USER} {place}", (user_key,))
-    clear = [(item, kind, value) for item, kind, value, method, _ in rows if method is None]
-    own = in_clear(clear, rules, rating_type)
-    for item, kind, value, method, settings in rows:
-        if method is not None and rules.counts(kind):
-            counts = own.drawn.setdefault(f"{method} {settings}", {})
-            counts[item] = counts.get(item, 0.0) + value
-    return own
+    return in_clear([(item, kind, value) for item, kind, value in rows], rules, rating_type)

@@ -83,6 +83,7 @@ releases = Table(
     Column("method", Text, nullable=False),
     Column("settings", Text, nullable=False),  # JSON, as are the aggregates
     Column("aggregates", Text, nullable=False),
+    Column("answers", LargeBinary),  # packed bits, where the release has them
     Index("release_of_user", "user_key", "feedback_type", "release_id", unique=True),
     sqlite_autoincrement=True,
 )

@@ -15,8 +15,7 @@ import numpy as np
 from epicrec.arrays import Array
 from epicrec.errors import InputError
 from epicrec.files import locked, sync_folder
-from epicrec.server.operations.file_permissions import close, opener
-from epicrec.server.training.fold_in import FoldIn
+from epicrec.server.operations.file_permissions import opener
 
 ARRAYS = (
     "item_keys",  # of the items that may be recommended, ascending
@@ -36,9 +35,7 @@ _PERSONAL = {"user_factors": 0, "seen_items": -1, "top_items": -1, "top_scores":
 """The arrays about users, and the value that overwrites those who left."""
 
 
-def save(
-    folder: Path, meta: dict[str, Any], arrays: dict[str, Array], fold_in: FoldIn | None = None
-) -> None:
+def save(folder: Path, meta: dict[str, Any], arrays: dict[str, Array]) -> None:
     """Write a training; it counts only once `adopt` names it."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o700)
@@ -47,9 +44,6 @@ def save(
             np.save(file, arrays[name], allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
-    if fold_in is not None:
-        meta = meta | {"folding": fold_in.save(folder)}
-        close(folder)
     _write_meta(folder, meta, {name: _sum(arrays[name]) for name in ARRAYS})
 
 

@@ -2,8 +2,9 @@
 
 Every published model is a release about the people whose ratings it was learned from. Its guarantee
 is written to the operator's ledger before the file can be fetched; over the limit nothing is
-published. A model learned from releases alone is post-processing of what devices have randomised
-and accounted for themselves: it costs nothing further, and is published beside the other.
+published. A model learned from answers by randomised response is post-processing of what devices
+have randomised and accounted for themselves: it costs nothing further, and is published beside the
+other.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from epicrec import wire
 from epicrec.data import Catalogue, Ratings, Scale, load_dataset
 from epicrec.errors import EpicrecError, InputError
 from epicrec.models import Recommender, model_class
-from epicrec.models.d2p.recommenders import D2PSvd
+from epicrec.models.randomised_response import RandomisedResponseLists
 from epicrec.privacy import Guarantee
 from epicrec.progress import report
 from epicrec.server.settings import STORE, Settings
@@ -30,7 +31,6 @@ from epicrec.server.store import catalogue, histories
 from epicrec.server.store.database import Database
 from epicrec.server.training import folders, operator_ledger
 from epicrec.server.training.folders import write_atomically
-from epicrec.server.training.training_data import TrainingData
 
 METHOD = "covariance-svd"
 _OWN, _LEARNED = ("current.json", "item-model-{}.npz"), ("learned.json", "learned-model-{}.npz")
@@ -82,26 +82,15 @@ def publish(settings: Settings, database: Database, fit: Fit = fit_private) -> d
     }
 
 
-def publish_learned(
-    settings: Settings, found: TrainingData, model: D2PSvd
-) -> dict[str, Any] | None:
-    """Publish the item model of all releases with a proved guarantee within the limit, and of
-    nothing else. Returns its summary, None where there is no such release. `model` was learned from
-    everything, and is reused where everything is such releases."""
-    proved = [
-        held
-        for mechanism, held in found.drawn
-        if mechanism.proved and held.epsilon <= settings.limit_epsilon
-    ]
-    if not sum(held.counts.nnz for held in proved):
-        return None
-    if len(proved) < len(found.drawn) or found.clear.counts.nnz:
-        model = D2PSvd(catalogue=found.features).fit_alteregos(*proved)
+def publish_learned(settings: Settings, model: RandomisedResponseLists) -> dict[str, Any]:
+    """Publish the item model of answers by randomised response. Returns its summary."""
     promise = replace(model.guarantee, assumes=(*model.guarantee.assumes, *_ABOUT_RELEASES))
     before = learned(settings)
     version = before.Version + 1 if before else 1
     info = _write(settings, model, promise, model.method, version, _LEARNED)
-    return {"version": version, "method": info.Method, "guarantee": str(promise)}
+    return {
+        "version": version, "method": info.Method, "guarantee": str(promise), "note": model.note_
+    }  # fmt: skip
 
 
 def _write(

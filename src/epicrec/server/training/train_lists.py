@@ -1,9 +1,9 @@
-"""Train the lists: learned from everything stored, served only where they beat popularity.
+"""Train: lists from what was given in clear, and the item model from randomised response.
 
-Feedback in clear is learned by `implicit`'s ALS and judged by the held-out items its lists find.
-Where releases went through substitution, `d2p-svd` learns from all events, each corrected for its
-own mechanism, and is judged by the likelihood of held-out releases (`models.d2p.blend`). Where
-neither is better, popularity from corrected counts is served, and the operator is told.
+Feedback in clear is learned by `implicit`'s ALS and judged by the held-out items its lists find;
+where it is not better, popularity is served, and the operator is told. Answers by randomised
+response become an item model that is published, with which devices rank at home. Other releases
+count towards popularity, each corrected for its own mechanism.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from scipy.sparse import csr_matrix
 from epicrec.arrays import Array
 from epicrec.data import find
 from epicrec.errors import InputError
-from epicrec.models.d2p.blend import SURE, Blend, judged
 from epicrec.models.d2p.popularity import corrected_shares
-from epicrec.models.d2p.recommenders import D2PSvd
-from epicrec.perturb.d2p.alteregos import AlterEgos
 from epicrec.progress import report
 from epicrec.server.settings import Settings
 from epicrec.server.store import catalogue
 from epicrec.server.store.database import Database, revision
 from epicrec.server.training import folders, operator_ledger
-from epicrec.server.training.fold_in import FoldIn
+from epicrec.server.training.answers import learn_stored
 from epicrec.server.training.publish import publish_learned
 from epicrec.server.training.training_data import TrainingData, gather
 
-POPULARITY, ALS, D2P_SVD = "popularity", "als", "d2p-svd"
+POPULARITY, ALS = "popularity", "als"
+SURE = 1.96
+"""Standard errors that a difference must exceed, for 95 %."""
 _USERS_AT_ONCE = 4096
 _JUDGED_USERS = 2000
 _ENOUGH_ITEMS = 5
@@ -48,7 +47,6 @@ class Learned:
     item_factors: Array
     user_factors: Array
     quality: dict[str, Any] = field(default_factory=dict)
-    blend: Blend | None = None
 
 
 def train(settings: Settings, database: Database) -> dict[str, Any]:
@@ -60,13 +58,16 @@ def train(settings: Settings, database: Database) -> dict[str, Any]:
         at_revision = revision(connection)
         items = catalogue.visible(connection)
         found = gather(connection, settings.feedback_rules)
+        told = learn_stored(connection, settings, found)
     with database.writing() as connection:
         for listed in found.lists:
             catalogue.keep(connection, listed)
     item_ids = [item_id for _, item_id, _ in items]
     names, starts, members = _by_category([categories for _, _, categories in items])
-    shares, by_events = corrected_shares(found.events, found.totals, found.features)
-    learned = _learned(settings, found, np.array(item_ids), shares, by_events)
+    shares, _ = corrected_shares(found.events, found.totals, found.features)
+    if told is not None:
+        shares = told.joined(shares, found.features, found.people)
+    learned = _learned(settings, found, np.array(item_ids))
     top_items, top_scores = _lists(learned, found.seen, min(settings.list_length, len(items)))
     arrays: dict[str, Array] = {
         "item_keys": np.array([key for key, _, _ in items], np.int64),
@@ -93,11 +94,11 @@ def train(settings: Settings, database: Database) -> dict[str, Any]:
         "regularization": settings.regularization,
         "method": learned.method,
     }
-    folders.save(models / str(number), meta, arrays, FoldIn.of(learned.blend, found.drawn))
+    folders.save(models / str(number), meta, arrays)
     if found.rows:
         operator_ledger.record_lists(settings)
     folders.adopt(models, number)
-    published = publish_learned(settings, found, learned.blend.model) if learned.blend else None
+    published = None if told is None else publish_learned(settings, told.model)
     return {
         "training": number,
         "trained_at": int(time.time()),
@@ -113,17 +114,11 @@ def train(settings: Settings, database: Database) -> dict[str, Any]:
     }
 
 
-def _learned(
-    settings: Settings, found: TrainingData, item_ids: Array, shares: Array, by_events: Array
-) -> Learned:
-    """The model that suits the data, if it is better than popularity; else popularity."""
-    if found.drawn:
-        return _from_releases(found, item_ids, shares, by_events)
+def _learned(settings: Settings, found: TrainingData, item_ids: Array) -> Learned:
+    """What was given in clear, if it is better than popularity; else popularity."""
     if found.clear.counts.nnz:
         return _from_feedback(settings, found, item_ids)
-    why = "nothing was released yet that tells one person from another"
-    if found.totals:
-        why = "totals of categories were released, and no part of a person's can be held out"
+    why = "nothing was given in clear; devices rank with the item model"
     return _popularity(found, len(item_ids), why)
 
 
@@ -132,44 +127,6 @@ def _popularity(
 ) -> Learned:
     users = np.zeros((len(found.user_keys), 1), np.float32)
     return Learned(POPULARITY, why, np.zeros((n_items, 1), np.float32), users, quality or {})
-
-
-# ---- releases ---------------------------------------------------------------------------------
-
-
-def _from_releases(
-    found: TrainingData, item_ids: Array, shares: Array, by_events: Array
-) -> Learned:
-    """The item model of events, each corrected for the mechanism it went through."""
-    events, features = found.events, found.features
-
-    def learn(kept: AlterEgos) -> tuple[D2PSvd, Array]:
-        of_all, of_kept = corrected_shares(kept, found.totals, features)
-        return D2PSvd(catalogue=features).fit_alteregos(kept, shares=of_kept), of_all
-
-    report("judging by held-out releases", 0, 2)
-    verdict = judged(events, learn)
-    report("judging by held-out releases", 1, 2)
-    if verdict is None:
-        return _popularity(found, len(item_ids), "too few people released enough to judge by")
-    quality = {
-        "held_out": verdict.people,
-        "gain_over_popularity": round(verdict.gain, 6),
-        "gain_at_least": round(verdict.low, 6),
-        "gain_at_most": round(verdict.high, 6),
-    }
-    if not verdict.is_better:
-        why = "d2p-svd does not make held-out releases surely likelier than popularity does"
-        return _popularity(found, len(item_ids), why, quality)
-    model = D2PSvd(catalogue=features).fit_alteregos(events, shares=by_events)
-    blend = Blend(model, shares, verdict.weight)
-    factors = blend.item_factors
-    at = find(blend.model.item_ids_, item_ids)
-    users = np.zeros((len(found.user_keys), factors.shape[1]), np.float32)
-    users[find(found.user_keys, events.user_ids)] = blend.person_factors(events.counts)
-    report("judging by held-out releases", 2, 2)
-    why = "d2p-svd makes held-out releases likelier than popularity does"
-    return Learned(D2P_SVD, why, factors[at] * (at >= 0)[:, None], users, quality, blend)
 
 
 # ---- feedback in clear ------------------------------------------------------------------------

@@ -47,6 +47,8 @@ class TrainingData:
     drawn: list[tuple[Mechanism, AlterEgos]]
     """Events that went through a mechanism."""
     totals: list[Totals]
+    totalled: int
+    """How many releases the totals are of."""
     seen: csr_matrix
     """Users × visible items in order of their keys: what they are certain to have seen."""
     rows: int
@@ -55,6 +57,11 @@ class TrainingData:
     lists: list[Catalogue]
     """Clients' lists of items that releases were drawn from; to be stored, as later versions of
     the client have others."""
+
+    @property
+    def people(self) -> int:
+        """How many people popularity is corrected from."""
+        return len(np.unique(self.events.user_ids)) + self.totalled
 
     @cached_property
     def events(self) -> AlterEgos:
@@ -80,8 +87,8 @@ def gather(connection: Connection, rules: FeedbackRules) -> TrainingData:
     left_out = Counter(rows.ignored)
     for mechanism in received.keys() - set(chosen):
         left_out[f"more than {MOST_MECHANISMS} mechanisms"] += received[mechanism].releases
-    clear, drawn, totals = [_clear(rows, public, ids)], [], []
-    lists = _Lists(connection, public)
+    clear, drawn, totals, totalled = [_clear(rows, public, ids)], [], [], 0
+    lists = Lists(connection, public)
     for at, mechanism in enumerate(chosen):
         own = rows.released[at]
         try:
@@ -90,6 +97,7 @@ def gather(connection: Connection, rules: FeedbackRules) -> TrainingData:
             left_out[f"{mechanism.method}: {_why(error)}"] += received[mechanism].releases
             continue
         totals += [told.totals] if told.totals else []
+        totalled += received[mechanism].releases if told.totals else 0
         if told.events is None:
             if not told.totals and own:
                 reason = f"{mechanism.method}: no correction is known"
@@ -102,8 +110,8 @@ def gather(connection: Connection, rules: FeedbackRules) -> TrainingData:
     seen = _seen(user_keys, items, ids, rows, clear[1:])
     names = np.unique(np.concatenate([known.item_ids, *(held.item_ids for _, held in drawn)]))
     return TrainingData(
-        user_keys, aligned(public, names), known, drawn, _merged(totals), seen, rows.number,
-        dict(left_out), [*lists.found.values()],
+        user_keys, aligned(public, names), known, drawn, _merged(totals), totalled, seen,
+        rows.number, dict(left_out), [*lists.found.values()],
     )  # fmt: skip
 
 
@@ -190,7 +198,7 @@ def _joined(parts: list[Any]) -> tuple[Any, ...]:
 
 
 @dataclass
-class _Lists:
+class Lists:
     """The lists of items that releases were drawn from: the current one, earlier ones, and those
     that clients start with, cut to what is listed here."""
 
@@ -201,16 +209,16 @@ class _Lists:
 
     def of(self, version: str) -> Catalogue:
         """The list with this version; the current one where it is unknown."""
-        if version in ("", self.public.version):
-            return self.public
         known = catalogue.kept(self.connection, version) or self.found.get(version)
+        if known is None and version in ("", self.public.version):
+            return self.public
         if known is None and (usual := drawn_by(version, self.public.item_ids)) is not None:
             known = self.found[version] = usual
         return known or self.public
 
 
 def _corrected(
-    mechanism: Mechanism, received: MechanismTotals, rows: list[Any], lists: _Lists,
+    mechanism: Mechanism, received: MechanismTotals, rows: list[Any], lists: Lists,
     ids: dict[int, str], rules: FeedbackRules,
 ) -> Told:  # fmt: skip
     """What the releases of a mechanism say, over the catalogue they name."""

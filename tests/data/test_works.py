@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from epicrec.client.matching.catalogues import read_catalogue
-from epicrec.client.matching.works import work_ids, works_of
 from epicrec.data import Catalogue
 from epicrec.data.catalogue import with_text_ids
 from epicrec.data.datasets import load_catalogue
+from epicrec.data.works import catalogue_works, work_ids, works_of
 
 
 @pytest.fixture
@@ -86,3 +86,28 @@ def test_a_series_is_another_work_than_the_film_of_its_title_and_year() -> None:
     assert film
     assert series
     assert not film & series
+
+
+def test_works_are_an_equivalence_of_the_catalogue_alone() -> None:
+    """A chain of near years is one work whatever the order of the entries, and a twin is one bit
+    of a list even where its own name is met late."""
+    rows = [("a", "Dune", 1984), ("b", "Dune", 1986), ("c", "Dune", 1985), ("d", "Dune", 2021)]
+    for turned in (rows, rows[::-1]):
+        ids, titles, years = zip(*turned, strict=True)
+        films = Catalogue.from_columns(list(ids), list(titles), [""] * 4, year=list(years))
+        assert catalogue_works(films).of_item.tolist() == [0, 0, 0, 1]
+
+
+def test_the_version_of_works_names_their_list_and_categories() -> None:
+    def made(title: str, genre: str) -> str:
+        films = Catalogue.from_columns([1, 2], ["Heat", title], ["Crime", genre], year=[1995, 1995])
+        return catalogue_works(films).version
+
+    assert made("Up", "Art") == made("Up", "Art")
+    assert len({made("Up", "Art"), made("Heat", "Art"), made("Up", "War")}) == 3
+
+
+def test_the_embedded_lists_have_few_twins() -> None:
+    for name in ("films", "titles"):
+        works = catalogue_works(load_catalogue(name))
+        assert 0.98 * len(works.of_item) < len(works) <= len(works.of_item)
