@@ -5,6 +5,7 @@ For ratings, the weights of taste and factors are chosen on held-out ratings.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from epicrec.arrays import AnyFloats, Floats, Integers
 from epicrec.data import Catalogue, Ratings
-from epicrec.errors import InputError
+from epicrec.errors import EpicrecWarning, InputError
 from epicrec.models.base import Task
 from epicrec.models.estimates import ItemEstimates, ItemSums, Spread, item_estimates, unclamped
 from epicrec.models.factors import AtHome, FactorModel, history_state, in_stars, rating_state
@@ -162,13 +163,17 @@ class _Learned:
 
 def fit_ratings(ratings: Ratings, k: int, features: Any) -> dict[str, Any]:
     """The state of a factor model of ratings, by exact sums."""
-    if (ratings.values == ratings.values[0]).all():
-        raise InputError(
-            f"all ratings are {ratings.values[0]:g}, so there is nothing to predict from them; for "
-            "what was seen and not rated make the model with task='lists'"
-        )
     tastes = taste_columns(features)
-    weights = _chosen(ratings, k, features, tastes)
+    if np.ptp(ratings.values) > 0:
+        weights = _chosen(ratings, k, features, tastes)
+    else:
+        weights = Weights()
+        warnings.warn(
+            f"all ratings are {ratings.values[0]:g}, so all predictions are; to learn from what "
+            "was seen make the model with task='lists'",
+            EpicrecWarning,
+            stacklevel=2,
+        )
     learned = _Learned(ratings, features, tastes)
     if weights.rank:
         learned.find_factors(weights, k)
