@@ -67,8 +67,9 @@ def test_the_preview_of_answers_says_what_is_true_of_them(pages: Pages, publishi
     assert f"and {len(mine) - reported} denied. {len(said - watched)} that you never saw" in text
     found = pages.http.get("/preview", params={"q": "Alien"}).text
     answer = "seen" if "alien-1979" in said else "not seen"
-    assert re.search(rf"Alien \(1979\)</td><td>[^<]*</td><td>{answer}</td>", found)
-    pages.http.post(f"/release/{stored.id}/send")
+    assert re.search(rf"Alien \(1979\)</th><td[^>]*>[^<]*</td><td[^>]*>{answer}</td>", found)
+    pages.http.post(f"/release/{stored.id}/send", data={"weekly": "yes"})
+    assert pages.device.store.setting("schedule")["every"] == "every three months"
     looked = pages.http.get("/learned", params={"look": "1"}).text
     assert "the answers of 1 of your releases" in looked
     assert publishing.held(pages.device) == []

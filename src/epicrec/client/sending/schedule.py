@@ -19,9 +19,13 @@ from epicrec.errors import EpicrecError, InputError
 if TYPE_CHECKING:
     from epicrec.client.device import Device
 
-EVERY = {"never": None, "weekly": timedelta(days=7), "monthly": timedelta(days=30)}
-DEFAULT = "weekly"
-"""What is offered until the person decides."""
+EVERY = {
+    "never": None, "weekly": timedelta(days=7), "monthly": timedelta(days=30),
+    "every three months": timedelta(days=91),
+}  # fmt: skip
+DEFAULT, RARELY = "weekly", "every three months"
+"""What is offered until the person decides; rarely where a release answers for the whole list,
+because each adds its noise to what is learned."""
 _RETRY = timedelta(minutes=15)
 
 

@@ -14,7 +14,7 @@ from epicrec.client.sending.exposure import category_views, in_worlds, title_odd
 from epicrec.client.sending.outbox import CHOSEN_MOMENT, StoredRelease
 from epicrec.client.sending.privacy_choice import EPICREC, Choice, mechanisms
 from epicrec.client.sending.remote import RemoteError
-from epicrec.client.sending.schedule import DEFAULT, next_moment, set_schedule
+from epicrec.client.sending.schedule import DEFAULT, RARELY, next_moment, set_schedule
 from epicrec.client.web.film_pages import about
 from epicrec.client.web.jobs import in_background, onward
 from epicrec.client.web.promises import said
@@ -190,7 +190,8 @@ def send(ask: Ask) -> Response:
         except RemoteError as error:
             return onward("/preview", said("not sent", error=error))
         if device.store.setting("schedule") is None:
-            set_schedule(device, DEFAULT if weekly else "never")
+            answered = device.releases.get(identity).release.answers is not None
+            set_schedule(device, (RARELY if answered else DEFAULT) if weekly else "never")
         return onward("/for-you", said("sent"))
 
     return in_background(ask, f"send-{identity}", "sending", sending)
