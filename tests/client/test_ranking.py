@@ -10,13 +10,13 @@ import pytest
 
 from client.conftest import Served
 from epicrec.client.device import Device
+from epicrec.client.ranking.content import popularity_of
 from epicrec.client.ranking.rows import Rows, positions
 from epicrec.client.ranking.scores import (
     Row,
     best,
-    blended_scores,
+    lone_scores,
     model_scores,
-    popularity_of,
     well_liked,
 )
 from epicrec.data import Catalogue, Ratings
@@ -165,7 +165,7 @@ def test_reasons_name_watched_films(films: Catalogue, viewers: Ratings) -> None:
 
 
 def test_rows_without_a_history_cite_nothing(films: Catalogue) -> None:
-    rows = rows_of(films, blended_scores(films, [], []), [])
+    rows = rows_of(films, lone_scores(films, [], {}, []), [])
     assert rows[0].title == "Popular"
     assert not any(card.why for row in rows for card in row.cards)
 
@@ -179,22 +179,22 @@ def test_a_model_without_factors_is_explained_by_categories(
 
 
 def test_without_history_popularity_decides(films: Catalogue) -> None:
-    order = best(blended_scores(films, [], []), np.zeros(0, np.int64), 10)
+    order = best(lone_scores(films, [], {}, []), np.zeros(0, np.int64), 10)
     assert films.popularity is not None
     assert films.popularity[order].tolist() == sorted(films.popularity, reverse=True)[:10]
 
 
 def test_the_servers_list_is_a_hint(films: Catalogue) -> None:
-    plain = blended_scores(films, [], [])
+    plain = lone_scores(films, [], {}, [])
     unpopular = str(films.item_ids[int(np.argmin(plain))])
-    hinted = blended_scores(films, [], [unpopular, "unknown"])
+    hinted = lone_scores(films, [], {}, [unpopular, "unknown"])
     assert hinted[int(films.positions([unpopular])[0])] > plain.min()
 
 
 def test_the_first_of_the_servers_list_counts_most() -> None:
     films = Catalogue.from_columns(["a", "b", "c"], ["A", "B", "C"], ["X"] * 3)
-    scores = blended_scores(films, [], ["c", "b", "a"])
-    assert scores[2] > scores[1] > scores[0] > blended_scores(films, [], [])[0]
+    scores = lone_scores(films, [], {}, ["c", "b", "a"])
+    assert scores[2] > scores[1] > scores[0] > lone_scores(films, [], {}, [])[0]
 
 
 def test_popularity_is_a_share_of_all_viewing() -> None:
@@ -211,7 +211,7 @@ def test_the_hint_moves_little() -> None:
         popularity=[100, 150, 105],
     )  # fmt: skip
     at = {name: int(films.positions([name])[0]) for name in ("known", "much-better")}
-    plain, hinted = blended_scores(films, [], []), blended_scores(films, [], ["known"])
+    plain, hinted = lone_scores(films, [], {}, []), lone_scores(films, [], {}, ["known"])
     assert np.argsort(plain)[0] == at["known"]
     assert np.argsort(hinted)[-2:].tolist() == [at["known"], at["much-better"]]
 
@@ -221,7 +221,7 @@ def test_taste_counts_as_much_as_popularity() -> None:
     share over the usual one, with twenty films of the usual kind added, and the others lose."""
     ids = [f"{kind}{k:02}" for kind in "xy" for k in range(40)]
     films = Catalogue.from_columns(ids, ids, ["X"] * 40 + ["Y"] * 40, popularity=[1.0] * 80)
-    scores = blended_scores(films, ids[:30], [])
+    scores = lone_scores(films, ids[:30], [])
     liked, usual = (30 + 20 / 2) / (30 / 2 + 20 / 2), (20 / 2) / (30 / 2 + 20 / 2)
     assert scores[39] - scores[79] == pytest.approx(np.log(liked) - np.log(usual))
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from epicrec.arrays import Bools, Floats, Integers
-from epicrec.client.ranking.scores import Card, Row, best, parts_in_score, popularity_of, reasons
+from epicrec.client.ranking.content import popularity_of
+from epicrec.client.ranking.scores import Row, best, parts_in_score, reasons
 from epicrec.data import Catalogue
 from epicrec.models import Recommender
 
@@ -144,9 +145,8 @@ class Rows:
     def _with_reasons(self) -> list[Row]:
         shown = np.concatenate([films for *_, films in self._rows])
         why = reasons(self.catalogue, self.liked, np.unique(shown), self.model)
-        ids = self.catalogue.item_ids
         return [
-            Row(title, tuple(Card(str(ids[film]), why[int(film)]) for film in films), category)
+            Row(title, tuple(why[int(film)] for film in films), category)
             for title, category, films in self._rows
         ]
 
