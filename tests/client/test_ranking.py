@@ -17,7 +17,9 @@ from epicrec.client.ranking.scores import (
     best,
     lone_scores,
     model_scores,
+    reasons,
     well_liked,
+    with_unknown,
 )
 from epicrec.data import Catalogue, Ratings
 from epicrec.data.catalogue import with_text_ids
@@ -216,14 +218,33 @@ def test_the_hint_moves_little() -> None:
     assert np.argsort(hinted)[-2:].tolist() == [at["known"], at["much-better"]]
 
 
-def test_taste_counts_as_much_as_popularity() -> None:
-    """Of two categories alike in popularity one was watched: its films gain the logarithm of its
-    share over the usual one, with twenty films of the usual kind added, and the others lose."""
+def test_habits_count_as_much_as_popularity() -> None:
+    """Of two genres alike in popularity one was watched: its films gain the logarithm of its share
+    over the usual one, with ten films of the usual kind added, and the others lose."""
     ids = [f"{kind}{k:02}" for kind in "xy" for k in range(40)]
-    films = Catalogue.from_columns(ids, ids, ["X"] * 40 + ["Y"] * 40, popularity=[1.0] * 80)
-    scores = lone_scores(films, ids[:30], [])
-    liked, usual = (30 + 20 / 2) / (30 / 2 + 20 / 2), (20 / 2) / (30 / 2 + 20 / 2)
-    assert scores[39] - scores[79] == pytest.approx(np.log(liked) - np.log(usual))
+    films = Catalogue.from_columns(ids, ids, ["X"] * 40 + ["Y"] * 40, language=["l"] * 80)
+    scores = lone_scores(films, ids[:30], {}, [])
+    liked, usual = (30 + 10 / 2) / (40 / 2), (10 / 2) / (40 / 2)
+    alike = 30 / np.sqrt(30)  # the genre is all that is known of them
+    assert scores[39] - scores[79] == pytest.approx(np.log(liked) - np.log(usual) + alike)
+
+
+def test_what_is_alike_gains_and_what_is_like_the_disliked_loses() -> None:
+    films = Catalogue.from_columns(
+        list("abcdef"), list("abcdef"), ["G"] * 6, directors=["Ann", "Ann", "Bob", "Bob", "Cy", ""],
+        themes=["heist|jazz", "heist", "train", "train", "jazz", "war"],
+    )  # fmt: skip
+    scores = lone_scores(films, ["a", "c"], {"c": 1.0}, [])
+    assert scores[1] > scores[4] > scores[5] > scores[3]
+    card = reasons(films, positions(films, ["a"]), np.array([1, 5]), None)
+    assert (card[1].why, card[1].facts) == (("a",), ("by Ann", "heist"))
+    assert (card[5].why, card[5].facts) == ((), ()), "sharing a genre explains nothing"
+
+
+def test_titles_a_model_does_not_know_come_after_all_others() -> None:
+    scores = with_unknown(np.array([2.0, -np.inf, -3.0, -np.inf]), np.array([0.0, 9.0, 5.0, 11.0]))
+    assert np.argsort(-scores).tolist() == [0, 2, 3, 1]
+    assert np.isfinite(scores).all()
 
 
 def test_what_was_not_rated_was_good(films: Catalogue, viewers: Ratings) -> None:

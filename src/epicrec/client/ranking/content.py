@@ -22,7 +22,7 @@ HABITS = {"kind": 1.0, "years": 1.0, "genres": 1.0, "country": 1.0, "fame": 0.5}
 """How much each habit counts; half for fame, as the others already tell much of it."""
 TELLING = ("themes", "directors", "cast")
 """The groups of facts that make two titles alike and explain a recommendation: sharing a genre or a
-decade would be a coincidence."""
+decade would be a coincidence. Where a catalogue has none of them, genres must do."""
 PRIOR = 10.0
 """A habit is believed as if the person had watched so many titles as everybody does before."""
 DISLIKED = 0.5
@@ -100,19 +100,23 @@ def _read(catalogue: Catalogue) -> Content:
     from scipy.sparse import csr_array, hstack
 
     popularity, n = popularity_of(catalogue), len(catalogue)
-    bands = np.argsort(np.argsort(-popularity, kind="stable"), kind="stable")
+    halvings = np.log2(popularity.max() / popularity).astype(np.int64)
     own: dict[str, Callable[[int], tuple[Any, ...]]] = {
         "genres": catalogue.categories_of,
         "years": lambda at: (int(catalogue.years[at]) // 5,) if catalogue.years[at] else (),
-        "fame": lambda at: (int(np.log2(bands[at] / 50 + 1)),),
+        "fame": lambda at: (int(halvings[at]),),
     }
-    habits = {
-        name: _ones([own[name](at) for at in range(n)] if name in own else _split(catalogue, name))
-        for name in HABITS
-    }
-    blocks, facts = [csr_array((n, 0))], list[tuple[str, str]]()
-    for group in TELLING:
-        ones, names = _ones_named(_split(catalogue, group))
+
+    def ones_of(name: str) -> tuple[Any, list[Any]]:
+        each = [own[name](at) for at in range(n)] if name in own else _split(catalogue, name)
+        return _ones(each)
+
+    habits = {name: ones_of(name)[0] for name in HABITS}
+    telling = {group: ones_of(group) for group in TELLING}
+    if not any(ones.nnz for ones, _ in telling.values()):
+        telling = {"genres": ones_of("genres")}
+    blocks, facts = [], list[tuple[str, str]]()
+    for group, (ones, names) in telling.items():
         rare = ones.multiply(np.sqrt(np.log(n / np.maximum(ones.sum(axis=0), 1)))[None, :]).tocsr()
         lengths = np.sqrt(np.asarray(rare.multiply(rare).sum(axis=1)).ravel())
         blocks.append(rare.multiply(1 / np.maximum(lengths, 1e-9)[:, None]).tocsr())
@@ -126,11 +130,7 @@ def _split(catalogue: Catalogue, name: str) -> list[tuple[str, ...]]:
     return [tuple(filter(None, (text or "").split("|"))) for text in texts(catalogue, name)]
 
 
-def _ones(each: list[tuple[Any, ...]]) -> Any:
-    return _ones_named(each)[0]
-
-
-def _ones_named(each: list[tuple[Any, ...]]) -> tuple[Any, list[Any]]:
+def _ones(each: list[tuple[Any, ...]]) -> tuple[Any, list[Any]]:
     """Titles × values as a sparse matrix of ones, and the values."""
     from scipy.sparse import csr_array
 
