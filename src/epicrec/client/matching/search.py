@@ -10,7 +10,7 @@ import numpy as np
 from rapidfuzz import fuzz, process
 
 from epicrec.arrays import Integers
-from epicrec.client.matching.titles import normalise
+from epicrec.client.matching.titles import compact, normalise
 from epicrec.client.matching.works import texts
 from epicrec.data import Catalogue
 
@@ -62,6 +62,7 @@ class Search:
         tiers = [
             self._titles.get(wanted, []),
             [k for article in _ARTICLES for k in self._titles.get(f"{article} {wanted}", [])],
+            _all(self._titles, (t for t in self._titles if compact(t) == compact(wanted))),
             self._people.get(wanted, []),
             _all(self._titles, (t for t in holding if t.startswith(f"{wanted} "))),
             [*self._surnames.get(wanted, []), *self._themes.get(wanted, [])],
