@@ -83,7 +83,7 @@ def test_one_star_for_the_ten_best_changes_the_rows_and_cites_none(pages: Pages)
     assert not {title for row in after.rows for card in row.cards for title in card.why} & low
     assert not [row.title for row in after.rows if any(row.title.endswith(t) for t in low)]
     for item in before[1][:3]:
-        assert not set(pages.device.shelf.why(item)) & low
+        assert not set(pages.device.shelf.why(item).why) & low
 
 
 def test_a_low_star_moves_scores_as_if_it_had_not_been_watched(pages: Pages) -> None:
@@ -150,7 +150,7 @@ def test_the_page_of_a_film(pages: Pages) -> None:
     item = shown(pages)[0][0]
     text = pages.http.get(f"/film/{item}").text
     assert pages.device.catalogue.title_of(item) in text
-    (why, *_) = pages.device.shelf.why(item)
+    (why, *_) = pages.device.shelf.why(item).why
     assert f"because you watched {why}" in text
     assert text.count('<li class="film"') == 12
     assert item not in pages.device.shelf.similar(item)

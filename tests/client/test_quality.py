@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from client.conftest import Served
-from epicrec.client.ranking.scores import best, blended_scores, model_scores, well_liked
+from epicrec.client.ranking.scores import best, lone_scores, model_scores, well_liked
 from epicrec.data import Catalogue, Ratings, Scale, split_per_user
 from epicrec.data.simulate import simulate_table
 from epicrec.demo.quality import measure, viewers_of
@@ -41,7 +41,7 @@ def test_with_stars_rows_have_as_many_liked_films_as_without(films: Catalogue) -
         liked = well_liked(items, stars)
         for way, speak in (("with", liked), ("without", items)):
             for name, scores in ((f"model {way}", model_scores(model, films, speak, {})),
-                                 (way, blended_scores(films, speak, []))):  # fmt: skip
+                                 (way, lone_scores(films, speak, {}, []))):  # fmt: skip
                 sums[name] += ndcg(best(scores, films.positions(items), 10), good)
     assert sums["model with"] >= sums["model without"]
     assert sums["with"] >= 0.99 * sums["without"]

@@ -11,14 +11,16 @@ import pytest
 
 from client.conftest import Served
 from epicrec.client.device import Device
+from epicrec.client.ranking.content import popularity_of
 from epicrec.client.ranking.rows import Rows, positions
 from epicrec.client.ranking.scores import (
     Row,
     best,
-    blended_scores,
+    lone_scores,
     model_scores,
-    popularity_of,
+    reasons,
     well_liked,
+    with_unknown,
 )
 from epicrec.data import Catalogue, Ratings
 from epicrec.data.catalogue import with_text_ids
@@ -166,7 +168,7 @@ def test_reasons_name_watched_films(films: Catalogue, viewers: Ratings) -> None:
 
 
 def test_rows_without_a_history_cite_nothing(films: Catalogue) -> None:
-    rows = rows_of(films, blended_scores(films, [], []), [])
+    rows = rows_of(films, lone_scores(films, [], {}, []), [])
     assert rows[0].title == "Popular"
     assert not any(card.why for row in rows for card in row.cards)
 
@@ -180,22 +182,22 @@ def test_a_model_without_factors_is_explained_by_categories(
 
 
 def test_without_history_popularity_decides(films: Catalogue) -> None:
-    order = best(blended_scores(films, [], []), np.zeros(0, np.int64), 10)
+    order = best(lone_scores(films, [], {}, []), np.zeros(0, np.int64), 10)
     assert films.popularity is not None
     assert films.popularity[order].tolist() == sorted(films.popularity, reverse=True)[:10]
 
 
 def test_the_servers_list_is_a_hint(films: Catalogue) -> None:
-    plain = blended_scores(films, [], [])
+    plain = lone_scores(films, [], {}, [])
     unpopular = str(films.item_ids[int(np.argmin(plain))])
-    hinted = blended_scores(films, [], [unpopular, "unknown"])
+    hinted = lone_scores(films, [], {}, [unpopular, "unknown"])
     assert hinted[int(films.positions([unpopular])[0])] > plain.min()
 
 
 def test_the_first_of_the_servers_list_counts_most() -> None:
     films = Catalogue.from_columns(["a", "b", "c"], ["A", "B", "C"], ["X"] * 3)
-    scores = blended_scores(films, [], ["c", "b", "a"])
-    assert scores[2] > scores[1] > scores[0] > blended_scores(films, [], [])[0]
+    scores = lone_scores(films, [], {}, ["c", "b", "a"])
+    assert scores[2] > scores[1] > scores[0] > lone_scores(films, [], {}, [])[0]
 
 
 def test_popularity_is_a_share_of_all_viewing() -> None:
@@ -212,19 +214,38 @@ def test_the_hint_moves_little() -> None:
         popularity=[100, 150, 105],
     )  # fmt: skip
     at = {name: int(films.positions([name])[0]) for name in ("known", "much-better")}
-    plain, hinted = blended_scores(films, [], []), blended_scores(films, [], ["known"])
+    plain, hinted = lone_scores(films, [], {}, []), lone_scores(films, [], {}, ["known"])
     assert np.argsort(plain)[0] == at["known"]
     assert np.argsort(hinted)[-2:].tolist() == [at["known"], at["much-better"]]
 
 
-def test_taste_counts_as_much_as_popularity() -> None:
-    """Of two categories alike in popularity one was watched: its films gain the logarithm of its
-    share over the usual one, with twenty films of the usual kind added, and the others lose."""
+def test_habits_count_as_much_as_popularity() -> None:
+    """Of two genres alike in popularity one was watched: its films gain the logarithm of its share
+    over the usual one, with ten films of the usual kind added, and the others lose."""
     ids = [f"{kind}{k:02}" for kind in "xy" for k in range(40)]
-    films = Catalogue.from_columns(ids, ids, ["X"] * 40 + ["Y"] * 40, popularity=[1.0] * 80)
-    scores = blended_scores(films, ids[:30], [])
-    liked, usual = (30 + 20 / 2) / (30 / 2 + 20 / 2), (20 / 2) / (30 / 2 + 20 / 2)
-    assert scores[39] - scores[79] == pytest.approx(np.log(liked) - np.log(usual))
+    films = Catalogue.from_columns(ids, ids, ["X"] * 40 + ["Y"] * 40, language=["l"] * 80)
+    scores = lone_scores(films, ids[:30], {}, [])
+    liked, usual = (30 + 10 / 2) / (40 / 2), (10 / 2) / (40 / 2)
+    alike = 30 / np.sqrt(30)  # the genre is all that is known of them
+    assert scores[39] - scores[79] == pytest.approx(np.log(liked) - np.log(usual) + alike)
+
+
+def test_what_is_alike_gains_and_what_is_like_the_disliked_loses() -> None:
+    films = Catalogue.from_columns(
+        list("abcdef"), list("abcdef"), ["G"] * 6, directors=["Ann", "Ann", "Bob", "Bob", "Cy", ""],
+        themes=["heist|jazz", "heist", "train", "train", "jazz", "war"],
+    )  # fmt: skip
+    scores = lone_scores(films, ["a", "c"], {"c": 1.0}, [])
+    assert scores[1] > scores[4] > scores[5] > scores[3]
+    card = reasons(films, positions(films, ["a"]), np.array([1, 5]), None)
+    assert (card[1].why, card[1].facts) == (("a",), ("by Ann", "heist"))
+    assert (card[5].why, card[5].facts) == ((), ()), "sharing a genre explains nothing"
+
+
+def test_titles_a_model_does_not_know_come_after_all_others() -> None:
+    scores = with_unknown(np.array([2.0, -np.inf, -3.0, -np.inf]), np.array([0.0, 9.0, 5.0, 11.0]))
+    assert np.argsort(-scores).tolist() == [0, 2, 3, 1]
+    assert np.isfinite(scores).all()
 
 
 def test_what_was_not_rated_was_good(films: Catalogue, viewers: Ratings) -> None:

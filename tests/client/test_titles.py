@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from client.conftest import Pages, Served, showing
 from epicrec.client.device import Device
@@ -25,7 +26,8 @@ def test_it_has_the_films_under_their_ids_and_knows_what_is_well_known(films: Ca
     at = TITLES.positions(films.item_ids)
     assert (at >= 0).all()
     assert TITLES.popularity is not None
-    np.testing.assert_array_equal(TITLES.popularity[at], films.popularity)
+    assert films.popularity is not None
+    assert spearmanr(TITLES.popularity[at], films.popularity)[0] > 0.7, "two judgements of fame"
     known = TITLES.popularity[TITLES.positions(["rushmore-1998", "thumbelina-1994"])]
     assert known[0] > known[1]
 

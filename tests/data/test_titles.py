@@ -9,7 +9,7 @@ import pytest
 
 from epicrec.data import Catalogue
 from epicrec.data.datasets import load_catalogue
-from epicrec.data.embedded import LANGUAGES, TITLES_SCHEMA
+from epicrec.data.embedded import LANGUAGES, TITLES_SCHEMA, theme_meanings
 
 GENRES = set(load_catalogue("films").categories)
 COUNTRIES = {
@@ -94,6 +94,39 @@ def test_fields_are_tidy_and_from_the_known_lists(rows: list[Row]) -> None:
         for name in ("title", "original_title", *LANGUAGES):
             assert row[name] == " ".join(row[name].split()), row
             assert not re.search(r"[|\ufffd]|\((19|20)\d\d\)$|, (The|A|An)$", row[name]), row
+
+
+def test_facts_are_tidy_and_from_the_closed_list(rows: list[Row]) -> None:
+    for row in rows:
+        assert 0 <= int(row["fame"]) <= 100, row
+        themes = row["themes"].split("|")
+        assert set(themes) <= set(theme_meanings()), row
+        assert len(themes) == len(set(themes)) <= 8, row
+        assert re.fullmatch(r"[a-z][a-z -]*", row["language"]), row
+        assert re.fullmatch(r"\d{0,3}", row["length"]), row
+        assert len(row["about"]) <= 120, row
+        assert not row["about"].endswith("."), row
+        for column in ("directors", "cast"):
+            people = [name for name in row[column].split("|") if name]
+            assert len(people) == len(set(people)), row
+            for name in people:
+                assert name == " ".join(name.split()), row
+                assert not re.search(r"[;,/()^]", name), row
+
+
+def test_the_best_known_titles_have_their_facts(rows: list[Row]) -> None:
+    """The tail may be empty: a wrong fact is worse than none."""
+    famous = sorted(rows, key=lambda row: -int(row["fame"]))
+    for column, most, least in (("directors", 8000, 0.95), ("cast", 8000, 0.95),
+                                ("about", 6000, 0.98), ("themes", 14000, 1.0)):  # fmt: skip
+        assert sum(bool(row[column]) for row in famous[:most]) >= least * most, column
+
+
+def test_themes_have_one_line_of_meaning_each(rows: list[Row]) -> None:
+    meanings = theme_meanings()
+    used = Counter(theme for row in rows for theme in row["themes"].split("|"))
+    assert [theme for theme in meanings if used[theme] < 2] == [], "a theme that nothing shares"
+    assert all(len(meaning) <= 80 for meaning in meanings.values())
 
 
 def test_it_loads_with_its_other_titles(rows: list[Row], titles: Catalogue) -> None:

@@ -101,6 +101,30 @@ def client(
     )
 
 
+@app.command()
+def rows(
+    history: Annotated[
+        Path, typer.Option(help="Any file that the client imports, or a CSV with a title column.")
+    ],
+    n: Annotated[int, typer.Option("-n", help="How many titles a row has.")] = 12,
+    as_json: Json = False,
+) -> None:
+    """What the client would show a person with this history and no server."""
+    needs("client", "fastapi", "jinja2", "httpx", "rapidfuzz", "platformdirs")
+    from epicrec.client.main import rows_of_file
+
+    result = rows_of_file(history, n)
+    show(result, as_json, lambda: _show_rows(result))
+
+
+def _show_rows(result: Mapping[str, Any]) -> None:
+    for row in result["rows"]:
+        films = [film | {"why": film["why"] or "popular"} for film in row["films"]]
+        print_table(row["title"], films)
+    if result["unmatched"]:
+        out.print(f"Not found in the list of titles: {', '.join(result['unmatched'][:20])}")
+
+
 @app.command("client-quality")
 def client_quality(
     data: Data = "films",
@@ -113,14 +137,23 @@ def client_quality(
     titles: Annotated[
         bool, typer.Option("--titles", help="The devices have the client's own list of titles.")
     ] = False,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Without a server: titles matched by name and year.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """What people get through running clients and a running server: nDCG@10 as a table."""
     needs("client,server", "fastapi", "sqlalchemy", "implicit", "httpx")
+    from epicrec.demo.quality import alone_quality
     from epicrec.demo.quality import client_quality as run
 
     with progress():
-        result = run(data, viewers=viewers, epsilon=epsilon, unit=unit, seed=seed, titles=titles)
+        if alone:
+            result = alone_quality(data, viewers=viewers, seed=seed)
+        else:
+            result = run(
+                data, viewers=viewers, epsilon=epsilon, unit=unit, seed=seed, titles=titles
+            )
     show(result, as_json, lambda: print_table(f"nDCG@10, {result['data']}", result["table"]))
 
 

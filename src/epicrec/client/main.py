@@ -14,12 +14,13 @@ from contextlib import suppress
 from getpass import getpass
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from epicrec.errors import InputError
 
 if TYPE_CHECKING:
     from epicrec.client.device import Device
+    from epicrec.client.ranking.scores import Card
     from epicrec.client.web.app import Client
     from epicrec.client.web.request import State
     from epicrec.data import Catalogue
@@ -153,6 +154,47 @@ def catalogue_of(folder: Path, name: str) -> Catalogue:
         added = folder / ADDED
         return with_text_ids(read_catalogue(added)) if added.exists() else titles_catalogue()
     return with_text_ids(load_catalogue(EMBEDDED) if name == EMBEDDED else read_catalogue(name))
+
+
+def rows_of_file(path: Path, n: int) -> dict[str, Any]:
+    """What the pages would show somebody who has this history and no server.
+
+    Lines that leave open which title they mean are not used; `unmatched` has them, and those whose
+    title is not in the list.
+    """
+    from epicrec.client.device import Device
+    from epicrec.data.embedded import titles_catalogue
+
+    with tempfile.TemporaryDirectory(prefix="epicrec-") as folder:
+        device = Device(Path(folder), titles_catalogue())
+        try:
+            batch = device.reading.file(path.name, path.read_bytes(), {})
+            if not isinstance(batch, int):
+                asked = " ".join(question.text for question in batch.questions)
+                raise InputError(f"{path} leaves something open: {asked} Import it in the pages")
+            device.imports.keep(batch, {})
+            rows = device.shelf.rows(n=n).rows
+            films = device.catalogue
+            return {
+                "rows": [
+                    {"title": row.title, "films": [_shown(films, card) for card in row.cards]}
+                    for row in rows
+                ],
+                "unmatched": [line.title for line in device.imports.drafts(batch)],
+            }
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}") from error
+        finally:
+            device.close()
+
+
+def _shown(films: Catalogue, card: Card) -> dict[str, Any]:
+    at = int(films.positions([card.item_id])[0])
+    why = " and ".join(card.why)
+    return {
+        "title": str(films.titles[at]), "year": int(films.years[at]),
+        "why": f"{why}: {', '.join(card.facts)}" if card.facts else why,
+    }  # fmt: skip
 
 
 def bring(folder: Path, packed: Path, ask: Callable[[str], str] = getpass) -> None:

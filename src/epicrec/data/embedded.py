@@ -1,9 +1,9 @@
 """Embedded lists: the films and series that come with the package, so that all runs offline.
 
 `films` is a short list with the fame of each film; simulated viewers rate it (`simulate`). `titles`
-is a long list of films and series, with which a client begins. It is kept in `titles/`, one line a
-title: films in a file per decade and series in one, ordered by year and title, so that a change
-reads as one line.
+is a long list of films and series with facts about them, with which a client begins. It is kept in
+`titles/`, one line a title: films in a file per decade and series in one, ordered by year and
+title, so that a change reads as one line. What is not known for certain is empty.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from epicrec.arrays import Floats
 from epicrec.data.catalogue import Catalogue, with_text_ids
 from epicrec.data.ids import find
 
@@ -47,6 +48,13 @@ TITLES_SCHEMA = pa.schema(
         ("country", pa.string()),
         ("original_title", pa.string()),
         *((language, pa.string()) for language in LANGUAGES),
+        ("directors", pa.string()),  # of a series its creators; '|' between people
+        ("cast", pa.string()),
+        ("themes", pa.string()),  # of `themes.tsv`, the most telling first
+        ("language", pa.string()),
+        ("length", pa.int32()),  # minutes of a film, seasons of a series
+        ("fame", pa.int32()),  # 0 to 100: how many film lovers know it
+        ("about", pa.string()),  # one line
     ]
 )
 
@@ -88,16 +96,26 @@ def _types(schema: pa.Schema) -> pa_csv.ConvertOptions:
 
 @cache
 def titles_catalogue() -> Catalogue:
-    """`titles` with the fame of each: that of `films` for the films in it; of the others, those
-    with a release title in any of the four languages count as better known."""
-    titles, films = (Catalogue.from_table(table) for table in (titles_table(), embedded_items()))
-    table = titles.to_table()
-    fame = np.full(len(titles), 2.0)
-    named = [any(row) for row in zip(*(table[c].to_pylist() for c in LANGUAGES), strict=True)]
-    fame[np.flatnonzero(named)] = 6.0
-    if films.popularity is not None:
-        fame[titles.positions(films.item_ids)] = films.popularity
-    return Catalogue.from_table(table.append_column("popularity", pa.array(fame)))
+    """`titles`, with popularity by fame."""
+    table = titles_table()
+    fame = table["fame"].to_numpy().astype(np.float64)
+    return Catalogue.from_table(table.append_column("popularity", pa.array(viewing(fame))))
+
+
+def viewing(fame: Floats) -> Floats:
+    """How much a title of this fame is watched, in any unit: ten times as much for 30 more."""
+    return np.asarray(10 ** (fame / 30))
+
+
+@cache
+def theme_meanings() -> dict[str, str]:
+    """The closed list of themes, each with one line that says what it means.
+
+    >>> theme_meanings()["heist"]
+    'a robbery planned in detail'
+    """
+    lines = resources.files("epicrec.data").joinpath("themes.tsv").read_text("utf-8").splitlines()
+    return dict(line.split("\t") for line in lines[1:])
 
 
 def among(catalogue: Catalogue, item_ids: Any) -> Catalogue:

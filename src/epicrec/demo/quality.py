@@ -7,6 +7,9 @@ out.
 publishes, and ranks. Then the viewer gives the stars of the data set, and the client ranks once
 more: `liked` is nDCG@10 over what was held out and rated well.
 
+`alone_quality`: nobody sends anything. The client ranks its own list of titles by public facts, for
+people of a rating set whose films are found in that list by title and year.
+
 `service_quality`: a service learns from releases alone. Every release takes its real path: the
 client's code draws and writes it, the server's code reads, stores, learns from, judges and serves
 it. Some viewers send over HTTP with a device of their own; for the others the same functions are
@@ -29,17 +32,14 @@ import pyarrow.parquet as pa_parquet
 from epicrec import wire
 from epicrec.arrays import Integers
 from epicrec.client.device import Device
+from epicrec.client.matching.matcher import Matcher, Status
+from epicrec.client.ranking.content import popularity_of
 from epicrec.client.ranking.for_you import ForYou
-from epicrec.client.ranking.scores import (
-    HIGH,
-    best,
-    blended_scores,
-    model_scores,
-    popularity_of,
-)
+from epicrec.client.ranking.scores import HIGH, best, lone_scores, model_scores
 from epicrec.client.sending.outbox import payload_of
 from epicrec.client.sending.privacy_choice import RESPONSE, Choice
 from epicrec.client.sending.remote import LIST_LENGTH
+from epicrec.client.viewing import Viewing
 from epicrec.data import EMBEDDED, Catalogue, Dataset, Ratings, load_dataset, split_per_user
 from epicrec.data.catalogue import with_text_ids
 from epicrec.data.datasets import write_dataset
@@ -254,6 +254,51 @@ def _on_server(films: Catalogue, model: Any, viewer: Viewer) -> Integers:
     return films.positions([str(item) for item in found])
 
 
+# ---- a person alone --------------------------------------------------------------------------
+
+
+def alone_quality(data: str, *, viewers: int = 200, seed: int = 0) -> dict[str, Any]:
+    """nDCG@10 of what clients without a server show, beside titles by fame."""
+    dataset = load_dataset(data)
+    if dataset.catalogue is None:
+        raise InputError(f"{data} has no titles, and clients know films by them; choose another")
+    titles = titles_catalogue()
+    ratings = _in_titles(dataset.ratings, dataset.catalogue, titles)
+    train, test = split_per_user(ratings, 0.2, seed=seed)
+    people = viewers_of(titles, train, test, viewers, seed)
+    popularity = popularity_of(titles)
+    lists: Lists = defaultdict(list)
+    for k, viewer in enumerate(people):
+        report("clients rank", k, len(people))
+        watched = titles.positions(viewer.items)
+        lists[POPULARITY].append(best(popularity, watched, N))
+        scores = lone_scores(titles, viewer.items, viewer.stars, [])
+        lists["on the device, alone"].append(best(scores, watched, N))
+    return {
+        "data": dataset.name, "viewers": len(people), "titles": ratings.n_items,
+        "table": ndcg_rows(titles, lists, people, baseline=POPULARITY),
+    }  # fmt: skip
+
+
+def _in_titles(ratings: Ratings, catalogue: Catalogue, titles: Catalogue) -> Ratings:
+    """The ratings whose films are in the client's list, with its ids."""
+    matcher, known = Matcher(titles), with_text_ids(catalogue)
+    found: dict[str, str] = {}
+    for item, title, year in zip(known.item_ids, known.titles, known.years, strict=True):
+        match = matcher.match(
+            Viewing(str(title), "a rating set", year=int(year) or None, film=True)
+        )
+        if match.status is Status.MATCHED:
+            found[str(item)] = str(match.item_id)
+    ids = [found.get(str(item)) for item in ratings.item_ids.tolist()]
+    here = np.array([name is not None for name in ids])[ratings.items]
+    items = np.array([name or "" for name in ids])[ratings.items][here]
+    users, numbers = ratings.users[here], np.unique(items, return_inverse=True)[1]
+    once = np.unique(np.stack([users, numbers]), axis=1, return_index=True)[1]
+    values = ratings.values[here][once]
+    return Ratings.from_columns(users[once], items[once], values, scale=ratings.scale)
+
+
 # ---- a service that learns from releases -----------------------------------------------------
 
 OVER_HTTP = 20
@@ -364,7 +409,7 @@ def _table(
         lists[PUBLIC].append(best(popularity, watched, N))
         lists["popularity, from corrected counts"].append(unwatched(films, popular, viewer))
         lists["lists served"].append(unwatched(films, listed, viewer))
-        hinted = blended_scores(films, viewer.items, listed)
+        hinted = lone_scores(films, viewer.items, {}, listed)
         lists["on the device, with the list alone"].append(best(hinted, watched, N))
         if model is not None:
             scores = model_scores(model, films, viewer.items, {})

@@ -12,10 +12,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
 from rapidfuzz import fuzz, process
 
 from epicrec.client.matching.film_sites import Clue, read_page
+from epicrec.client.matching.search import Search
 from epicrec.client.matching.titles import (
     ALTERNATIVES,
     SHARED_TITLES,
@@ -162,19 +164,12 @@ class Matcher:
         report("recognising films", len(things), len(things))
 
     def search(self, text: str, n: int = 20) -> list[ItemId]:
-        """Films whose title holds these words or nearly is this text, for adding by hand."""
-        wanted = normalise(text)
-        if not wanted:
-            return []
-        order: dict[int, None] = dict.fromkeys(self._by_title.get(wanted, ()))
-        for test in (str.startswith, str.__contains__):
-            for title in sorted((t for t in self._titles if test(t, wanted)), key=len):
-                order.update(dict.fromkeys(self._by_title[title]))
-        for title, _, _ in process.extract(
-            wanted, self._titles, scorer=fuzz.ratio, score_cutoff=70, limit=n
-        ):
-            order.update(dict.fromkeys(self._by_title[title]))
-        return [self._ids[i] for i in list(order)[:n]]
+        """Titles by name, person, theme or year. See `Search.find`."""
+        return [self._ids[k] for k in self._search.find(text)[:n]]
+
+    @cached_property
+    def _search(self) -> Search:
+        return Search(self.catalogue, self._by_title)
 
     def _match_page(self, visit: Visit, clue: Clue | None, scan: bool) -> Match:
         if clue is None:

@@ -15,14 +15,16 @@ from epicrec.client.ranking.item_model import FetchedModel
 from epicrec.client.ranking.rows import Rows, positions
 from epicrec.client.ranking.scores import (
     HIGH,
+    Card,
     Row,
     best,
-    blended_scores,
     knows_taste,
+    lone_scores,
     model_scores,
     parts_in_score,
     reasons,
     well_liked,
+    with_unknown,
 )
 from epicrec.client.sending.accounts import Accounts
 from epicrec.client.sending.shared_model_results import SharedModel, SharedModelResults
@@ -134,12 +136,11 @@ class Shelf:
         return self._ranked(False).model is not None
 
     def order(self, among: Integers) -> Integers:
-        """These films, what suits the person best first; those no model knows come last."""
-        scores = self._ranked(False).scores
-        return among[np.lexsort((among, -np.maximum(scores[among], -1e300)))]
+        """These films, what suits the person best first."""
+        return among[np.lexsort((among, -self._ranked(False).scores[among]))]
 
-    def why(self, item_id: str) -> tuple[str, ...]:
-        """The films of the history that contributed most to this one's score."""
+    def why(self, item_id: str) -> Card:
+        """This film, with those of the history that contributed most to its score."""
         found = self._ranked(False)
         at = positions(self._catalogue, [item_id])
         liked = found.history.liked
@@ -173,6 +174,8 @@ class Shelf:
         """By the shared model where there is one, else by the published one, else without."""
         history = self._watched()
         found = _Ranked(np.zeros(0), history, None, None)
+        listed = self._published.listed
+        lone = lone_scores(self._catalogue, history.items, history.ratings, listed)
         shared = None if compare else self._shared_results.model()
         kept = None if compare else self._published.model()
         found.info = kept[1] if kept else None
@@ -183,9 +186,9 @@ class Shelf:
             said = history.items if model.task == "ratings" else history.liked_items
             scores = model_scores(model, self._catalogue, said, history.ratings)
             if np.isfinite(scores).any():
+                scores = with_unknown(scores, lone)
                 return replace(found, scores=scores, model=model, shared_model=own)
-        scores = blended_scores(self._catalogue, history.liked_items, self._published.listed)
-        return replace(found, scores=scores)
+        return replace(found, scores=lone)
 
     def _watched(self) -> _Watched:
         """The history as rankings need it, read once after a change."""

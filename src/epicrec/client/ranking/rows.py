@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from epicrec.arrays import Bools, Floats, Integers
-from epicrec.client.ranking.scores import Card, Row, best, parts_in_score, popularity_of, reasons
+from epicrec.client.ranking.content import popularity_of
+from epicrec.client.ranking.scores import Row, best, parts_in_score, reasons
 from epicrec.data import Catalogue
+from epicrec.data.works import texts
 from epicrec.models import Recommender
 
 _LEAST = 6  # films that a row needs
@@ -17,6 +20,7 @@ _LIKE_IT = 2  # rows of films like one that was liked
 _CATEGORIES = 5  # rows of categories
 _NEAR = 4  # films like another come from the best of this part of all
 _ENOUGH = 3  # films of a decade before it has a row
+_ALIKE = 2  # films of one director in a row, unless the row is about what is alike
 
 
 @dataclass
@@ -56,13 +60,24 @@ class Rows:
         return self._with_reasons()
 
     def _take(
-        self, title: str, order: Integers, category: str | None = None, least: int = _LEAST
-    ) -> None:
-        films = order[: self.n]
+        self, title: str, order: Integers, category: str | None = None, least: int = _LEAST,
+        *, varied: bool = True,
+    ) -> None:  # fmt: skip
+        films = self._varied(order)[: self.n] if varied and self.model is None else order[: self.n]
         if len(films) < least:
             return
         self._rows.append((title, category, films))
         self._left = self._left[~self._among(films)[self._left]]
+
+    def _varied(self, order: Integers) -> Integers:
+        """The first of these without more than two of one director: facts rank them together."""
+        makers, taken, kept = texts(self.catalogue, "directors"), Counter[str](), []
+        for film in order[: 5 * self.n].tolist():
+            maker = (makers[film] or "").partition("|")[0]
+            taken[maker] += 1
+            if not maker or taken[maker] <= _ALIKE:
+                kept.append(film)
+        return np.array(kept, np.int64)
 
     def _among(self, films: Integers) -> Bools:
         among = np.zeros(len(self.catalogue), np.bool_)
@@ -87,7 +102,7 @@ class Rows:
         part = parts_in_score(self.catalogue, np.array([film]), near, self.model)[0]
         order = near[np.argsort(-part, kind="stable")][: int((part > 0).sum())]
         verb = "liked" if film in self.loved else "watched"
-        self._take(f"Because you {verb} {self.catalogue.titles[film]}", order)
+        self._take(f"Because you {verb} {self.catalogue.titles[film]}", order, varied=False)
 
     def _often(self) -> Integers:
         """How many liked films each category has."""
@@ -144,9 +159,8 @@ class Rows:
     def _with_reasons(self) -> list[Row]:
         shown = np.concatenate([films for *_, films in self._rows])
         why = reasons(self.catalogue, self.liked, np.unique(shown), self.model)
-        ids = self.catalogue.item_ids
         return [
-            Row(title, tuple(Card(str(ids[film]), why[int(film)]) for film in films), category)
+            Row(title, tuple(why[int(film)] for film in films), category)
             for title, category, films in self._rows
         ]
 

@@ -1,8 +1,8 @@
 """Scores: how well each film suits a person, computed on the device from the true history.
 
 With a published item model the scores are the model's, for the true history, which goes nowhere.
-Without one the server's list knows only the release, so it is a hint beside public popularity and
-the categories the person really likes. A film that was rated low contributes to no other's score.
+Without one they come from public facts (`content`), with a server's list as a hint, as that knows
+only the release. A film that was rated low contributes to no other's score.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from epicrec.arrays import Array, Floats, Integers
+from epicrec.client.ranking.content import content_of, content_scores
 from epicrec.data import Catalogue, find
 from epicrec.models import Recommender
 
@@ -24,9 +25,8 @@ LOW = 3.0
 """Stars below which a film was not liked."""
 HIGH = 4.0
 """Stars from which it was."""
-_TASTE = 1.0  # how much a category the person likes counts beside popularity, in logarithms
-_HINT = 0.1  # how much the first place on the server's list counts, likewise: it knows little
-_PRIOR = 20.0  # films of a category before its share is believed
+_NEAREST = 5  # liked films that are asked for what they share
+_HINT = 0.1  # how much the first place on the server's list counts: it knows little
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Card:
     item_id: str
     why: tuple[str, ...]
     """Films of the history that contributed most to its score."""
+    facts: tuple[str, ...] = ()
+    """What it has in common with the first of them, where that made the score."""
 
 
 @dataclass(frozen=True)
@@ -91,35 +93,24 @@ def knows_taste(model: Recommender) -> bool:
     return factors is None or factors.shape[1] > 0
 
 
-def blended_scores(catalogue: Catalogue, items: Sequence[str], listed: Sequence[str]) -> Floats:
-    """log popularity + the person's taste in categories + a hint from the server's list.
-
-    The taste for a category is the logarithm of its share of the history over its share of all
-    viewing by popularity, both with `_PRIOR` films added; a film's is the mean of its categories'.
-    """
-    popularity = popularity_of(catalogue)
-    matrix = catalogue.matrix.astype(np.float64)
+def lone_scores(
+    catalogue: Catalogue, items: Sequence[str], ratings: Mapping[str, float], listed: Sequence[str]
+) -> Floats:
+    """Scores without a model: public facts, and a hint from the server's list."""
     at = catalogue.positions(items)
-    watched = np.zeros(len(catalogue))
-    watched[at[at >= 0]] = 1.0
-    usual = matrix.T @ popularity
-    expected = usual * watched.sum()
-    taste = np.log((matrix.T @ watched + _PRIOR * usual) / (expected + _PRIOR * usual + 1e-12))
-    each = np.maximum(np.asarray(matrix.sum(axis=1)).ravel(), 1.0)
-    hint = np.zeros(len(catalogue))
+    stars = {int(k): ratings[item] for k, item in zip(at, items, strict=True) if item in ratings}
+    scores = content_scores(catalogue, at[at >= 0], stars, LOW)
     for place, film in enumerate(catalogue.positions(listed).tolist()):
         if film >= 0:
-            hint[film] = 1 / np.log2(place + 2)
-    scores: Floats = np.log(popularity) + _TASTE * (matrix @ taste) / each + _HINT * hint
+            scores[film] += _HINT / np.log2(place + 2)
     return scores
 
 
-def popularity_of(catalogue: Catalogue) -> Floats:
-    """Each film's share of all viewing; alike for all where nothing is known."""
-    if catalogue.popularity is None:
-        return np.full(len(catalogue), 1 / len(catalogue))
-    positive = np.asarray(catalogue.popularity.clip(min=0) + 0.01)
-    return np.asarray(positive / positive.sum(), np.float64)
+def with_unknown(scores: Floats, lone: Floats) -> Floats:
+    """A model's scores; titles that it does not know come after all others, ranked by facts."""
+    known = np.isfinite(scores)
+    lowest = scores[known].min(initial=0.0) + lone.min() - lone.max() - 1
+    return np.where(known, scores, lowest + lone - lone.min())
 
 
 def best(scores: Floats, hidden: Integers, n: int) -> Integers:
@@ -133,28 +124,34 @@ def best(scores: Floats, hidden: Integers, n: int) -> Integers:
 
 def reasons(
     catalogue: Catalogue, liked: Integers, films: Integers, model: Recommender | None
-) -> dict[int, tuple[str, ...]]:
-    """The two liked films with the greatest part in each film's score."""
-    if not len(liked) or not len(films):
-        return {int(film): () for film in films}
+) -> dict[int, Card]:
+    """Each film with the two liked ones that have the greatest part in its score. Without a model
+    only those count with which it shares telling facts, and the first one's are named."""
     part = parts_in_score(catalogue, liked, films, model)
-    first = part.argmax(axis=0)
-    columns = np.arange(len(films))
-    most = part[first, columns].copy()
-    part[first, columns] = -np.inf
-    second = part.argmax(axis=0)
-    shares = zip(first, most, second, part[second, columns], strict=True)
-    return {
-        int(film): tuple(str(catalogue.titles[liked[h]]) for h, share in pair if share > 0)
-        for film, pair in zip(films, (((a, x), (b, y)) for a, x, b, y in shares), strict=True)
-    }
+    found = {}
+    for column, film in enumerate(films.tolist()):
+        order = np.argsort(-part[:, column], kind="stable")[:_NEAREST]
+        near = [int(liked[k]) for k in order if part[k, column] > 0]
+        facts: list[str] = []
+        if model is None:
+            shared = {k: content_of(catalogue).shared(k, film) for k in near}
+            near = [k for k in near if shared[k]]
+            facts = [_words(*fact) for fact in shared[near[0]]] if near else []
+        why = tuple(str(catalogue.titles[k]) for k in near[:2])
+        found[film] = Card(str(catalogue.item_ids[film]), why, tuple(facts))
+    return found
+
+
+def _words(group: str, name: str) -> str:
+    """A fact that two titles share, as a page says it."""
+    return {"directors": f"by {name}", "cast": f"with {name}"}.get(group, name)
 
 
 def parts_in_score(
     catalogue: Catalogue, watched: Integers, films: Integers, model: Recommender | None
 ) -> Floats:
     """How much each watched film contributes to each film's score: exact for a factor model of
-    histories, similarity of factors for one of ratings, else the categories in common."""
+    histories and without a model, similarity of factors for one of ratings."""
     factors: Any = getattr(model, "factors_", None)
     if model is not None and factors is not None:
         left: Any = getattr(model, "projections_", factors)
@@ -163,11 +160,8 @@ def parts_in_score(
         part[own[watched] < 0] = 0
         part[:, own[films] < 0] = 0
         return part
-    matrix = catalogue.matrix.astype(np.float64)
-    common = (matrix[watched] @ matrix[films].T).toarray()
-    sizes = np.asarray(matrix.sum(axis=1)).ravel()
-    union = sizes[watched][:, None] + sizes[films][None, :] - common
-    return np.asarray(common / np.maximum(union, 1.0), np.float64)
+    facts = content_of(catalogue).telling
+    return np.asarray((facts[watched] @ facts[films].T).toarray(), np.float64)
 
 
 def _own_ids(model: Recommender, ids: Array) -> Array:

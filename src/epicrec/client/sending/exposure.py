@@ -9,7 +9,7 @@ from math import exp, inf, log
 import numpy as np
 
 from epicrec.arrays import Floats
-from epicrec.client.ranking.scores import popularity_of
+from epicrec.client.ranking.content import popularity_of
 from epicrec.client.sending.outbox import StoredRelease
 from epicrec.data import Catalogue
 from epicrec.perturb import odds_of, perturber_class

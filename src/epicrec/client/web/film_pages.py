@@ -9,14 +9,17 @@ from urllib.parse import quote_plus
 import numpy as np
 from starlette.responses import PlainTextResponse, Response
 
-from epicrec.arrays import Integers
+from epicrec.arrays import Bools, Integers
 from epicrec.client.device import Device
+from epicrec.client.matching.search import PEOPLE
+from epicrec.client.ranking.content import popularity_of
 from epicrec.client.ranking.rows import positions
-from epicrec.client.ranking.scores import popularity_of
 from epicrec.client.web.jobs import in_background, onward
 from epicrec.client.web.posters import draw_poster
 from epicrec.client.web.promises import said
 from epicrec.client.web.request import Ask, Handler, to
+from epicrec.data import Catalogue
+from epicrec.data.embedded import theme_meanings
 from epicrec.data.works import FILM, SERIES, column, texts
 from epicrec.errors import InputError
 
@@ -24,6 +27,9 @@ _PAGE = 60
 _FOUND = 600  # films that a search finds, to be filtered
 THUMBS = {"up": 4.0, "down": 1.0}
 """Stars for a film that was good, or was not."""
+_FACTS = ("imdb_id", "kind", "country", "original_title", "language", "length", "about")
+_SEVERAL = ("alternatives", "directors", "cast", "themes")
+"""What a catalogue may say of a film beside its title: one thing, or several ('|' between them)."""
 _OWN = re.compile(r"/(?!/)[\w/?&=%.,+-]*(#[\w-]*)?")
 
 
@@ -122,13 +128,18 @@ def _stars(text: str) -> float | None:
 # ---- all of them --------------------------------------------------------------------------
 
 
-BY = {"you": "what suits you", "popular": "popularity", "year": "year", "title": "title"}
+BY = {
+    "you": "what suits you", "found": "how well it was found", "popular": "fame", "year": "year",
+    "title": "title",
+}  # fmt: skip
+FILTERS = ("q", "genre", "decade", "kind", "person", "theme", "seen")
 
 
 def browse(ask: Ask) -> Response:
     device, query = ask.device, ask.query
     films = device.catalogue
-    by = query.get("by", "you") if query.get("by", "you") in BY else "you"
+    by = query.get("by", "")
+    by = by if by in BY else "found" if query.get("q", "").strip() else "you"
     found = _in_order(device, _filtered(device, query), by)
     pages = max(1, -(-len(found) // _PAGE))
     text = query.get("page", "1")
@@ -136,12 +147,13 @@ def browse(ask: Ask) -> Response:
     items = [str(films.item_ids[k]) for k in found[(page - 1) * _PAGE : page * _PAGE]]
     later = set(device.shelf.watchlist())
     years = films.years[films.years > 0] // 10 * 10
-    chosen = {name: query.get(name, "")[:200] for name in ("q", "genre", "decade", "kind", "seen")}
+    chosen = {name: query.get(name, "")[:200] for name in FILTERS}
     return ask.page(
         "browse.html", total=len(found), page=page, pages=pages, by=by, orders=BY, chosen=chosen,
         films=[about(device, item) | {"later": item in later} for item in items],
         decades=[int(decade) for decade in np.unique(years)[::-1]],
-        kinds=_kinds(device), here_again=_address(chosen | {"by": by}),
+        kinds=_kinds(device), meaning=theme_meanings().get(chosen["theme"], ""),
+        here_again=_address(chosen | {"by": by}),
     )  # fmt: skip
 
 
@@ -156,13 +168,12 @@ def _kinds(device: Device) -> list[str]:
 
 
 def _filtered(device: Device, query: dict[str, str]) -> Integers:
-    """The films that a search and its filters leave."""
+    """The films that a search and its filters leave, as a search found them."""
     films = device.catalogue
-    among = np.ones(len(films), np.bool_)
+    among, order = np.ones(len(films), np.bool_), np.arange(len(films))
     text = query.get("q", "").strip()[:200]
     if text:
-        among[:] = False
-        among[films.positions(device.reading.matcher.search(text, _FOUND))] = True
+        order = films.positions(device.reading.matcher.search(text, _FOUND))
     genre = query.get("genre", "")
     if genre:
         if genre not in films.categories:
@@ -174,13 +185,23 @@ def _filtered(device: Device, query: dict[str, str]) -> Integers:
         among &= films.years // 10 * 10 == int(decade)
     if query.get("kind") in _kinds(device):
         among &= np.asarray(texts(films, "kind"), dtype=object) == query["kind"]
+    for name, columns in (("person", PEOPLE), ("theme", ("themes",))):
+        if query.get(name):
+            among &= np.any([_names(films, column, query[name]) for column in columns], axis=0)
     if query.get("seen") == "no":
         among[positions(films, device.history.items())] = False
-    return np.flatnonzero(among)
+    return order[among[order]]
+
+
+def _names(films: Catalogue, name: str, wanted: str) -> Bools:
+    """Which films name this person or theme in a column."""
+    return np.array([wanted in (text or "").split("|") for text in texts(films, name)], np.bool_)
 
 
 def _in_order(device: Device, found: Integers, by: str) -> Integers:
     films = device.catalogue
+    if by == "found":
+        return found
     if by == "popular":
         return found[np.argsort(-popularity_of(films)[found], kind="stable")]
     if by == "year":
@@ -202,19 +223,21 @@ def watchlist(ask: Ask) -> Response:
 
 
 def about(device: Device, item_id: str) -> dict[str, Any]:
-    """A film as the templates show it."""
+    """A film as the templates show it; what is not known of it is None or empty."""
     films = device.catalogue
     at = int(films.positions([item_id])[0])
-    if at < 0:
-        return {"id": item_id, "title": item_id, "year": 0, "genres": (), "imdb_id": None,
-                "kind": None, "country": None, "original": None, "others": ()}  # fmt: skip
-    title, others = str(films.titles[at]), (column(films, "alternatives", at) or "").split("|")
-    original = column(films, "original_title", at)
-    return {
-        "id": item_id, "title": title, "year": int(films.years[at]),
-        "genres": films.categories_of(at), "imdb_id": column(films, "imdb_id", at),
-        "kind": column(films, "kind", at), "country": column(films, "country", at),
-        "original": original, "others": [o for o in others if o and o not in (title, original)],
+    known = at >= 0
+    facts: dict[str, Any] = {name: column(films, name, at) if known else None for name in _FACTS}
+    for name in _SEVERAL:
+        text = column(films, name, at) if known else None
+        facts[name] = [one for one in (text or "").split("|") if one]
+    title = str(films.titles[at]) if known else item_id
+    facts["others"] = [
+        o for o in facts["alternatives"] if o not in (title, facts["original_title"])
+    ]
+    return facts | {
+        "id": item_id, "title": title, "year": int(films.years[at]) if known else 0,
+        "genres": films.categories_of(at) if known else (),
     }  # fmt: skip
 
 
