@@ -196,6 +196,7 @@ class RecommenderContract:
         lists = self.make().fit(tiny, items=["x", "y"], scale="1:5:1").recommend(["b"])
         assert lists["item_id"].to_pylist() == ["y"]
 
+    @pytest.mark.filterwarnings("ignore::epicrec.errors.EpicrecWarning")  # ratings are left out
     def test_items_and_scale_are_those_that_were_given(self, viewers: Ratings) -> None:
         """One rating of an item that is not listed, or off the scale, changes neither."""
         some = viewers.users_at(np.arange(40)).to_table().select(["user_id", "item_id", "rating"])
