@@ -14,10 +14,10 @@ from scipy.stats import binomtest
 from epicrec.data import Catalogue
 from epicrec.data.works import catalogue_works
 from epicrec.errors import InputError
-from epicrec.evaluate.audits.device_releases import RELEASES, answers_of
+from epicrec.evaluate.audits.device_releases import RELEASES
 from epicrec.evaluate.audits.game import judge
 from epicrec.perturb import RandomisedResponse, Release
-from epicrec.perturb.randomised_response import Answering, lies_of
+from epicrec.perturb.randomised_response import Answering, answers_about, lies_of
 from epicrec.testing.perturbers import PerturberContract
 
 WORD = 1 << 64
@@ -42,7 +42,7 @@ class TestWithLevels(TestRandomisedResponse):
 
 
 def bits_of(release: Release, catalogue: Catalogue = FILMS) -> Any:
-    return answers_of(Release.from_json(release.public().to_json()), catalogue)
+    return answers_about(Release.from_json(release.public().to_json()), catalogue)
 
 
 # ---- the odds ---------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_answers_are_unbiased_with_the_known_variance() -> None:
     device = RandomisedResponse(MANY, epsilon=1.0)
     seen = np.arange(0, 20_000, 2)
     how = Answering.of(device.release([]).settings, MANY)
-    found = (bits_of(device.release(seen), MANY) - how.lie) / (1 - 2 * how.lie)
+    found = (bits_of(device.release(seen), MANY).astype(float) - how.lie) / (1 - 2 * how.lie)
     truth = np.isin(MANY.item_ids, seen)
     off = (found - truth) / np.sqrt(how.variance)
     assert abs(off.mean()) < 4 / np.sqrt(len(off))

@@ -43,7 +43,11 @@ def _show_demo(result: Mapping[str, Any]) -> None:
     print_table(
         f"A viewer's history, which stays on the device (10 of {len(history)})", history[:10]
     )
-    print_table(f"What was sent instead (10 of {len(sent['items'])})", sent["items"][:10])
+    out.print(
+        f"Instead, one answer was sent for each of {sent['titles']} titles, seen or not, with lies "
+        f"at random: {len(sent['reported'])} films reported, {sent['denied']} denied, and "
+        f"{sent['claimed']} claimed that were never seen ({sent['bytes']:,} bytes)."
+    )
     out.print(f"Guarantee to the viewer: {sent['promise']}")
     rounds = [one["people"] for one in result["rounds"]]
     out.print(
@@ -128,7 +132,9 @@ def client_quality(
 def service_quality(
     data: Data = "films",
     viewers: Annotated[int, typer.Option(help="How many people release.")] = 4000,
-    mechanism: Annotated[str, typer.Option(help="By which mechanism: 'd2p' or 'epicrec'.")] = "d2p",
+    mechanism: Annotated[
+        str, typer.Option(help="By which mechanism: 'randomised-response', 'd2p' or 'epicrec'.")
+    ] = "randomised-response",
     strength: Annotated[
         str, typer.Option(help="How much noise, as on the client's page: 'weak' is ε = 3.")
     ] = "weak",

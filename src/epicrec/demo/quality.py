@@ -38,7 +38,7 @@ from epicrec.client.ranking.scores import (
     popularity_of,
 )
 from epicrec.client.sending.outbox import payload_of
-from epicrec.client.sending.privacy_choice import STRENGTHS, Choice
+from epicrec.client.sending.privacy_choice import RESPONSE, Choice
 from epicrec.client.sending.remote import LIST_LENGTH
 from epicrec.data import EMBEDDED, Catalogue, Dataset, Ratings, load_dataset, split_per_user
 from epicrec.data.catalogue import with_text_ids
@@ -262,8 +262,8 @@ PUBLIC = "popularity, public"
 
 
 def service_quality(
-    data: str = EMBEDDED, *, viewers: int = 4000, mechanism: str = "d2p", strength: str = "weak",
-    seed: int = 0,
+    data: str = EMBEDDED, *, viewers: int = 4000, mechanism: str = RESPONSE,
+    strength: str = "weak", seed: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
     """nDCG@10, 20 % of each history held out, where everybody releases by this mechanism."""
     choice = Choice(strength=strength, mechanism=mechanism)
@@ -297,10 +297,9 @@ def service_quality(
             trained: Any = service.ranking.lists
             popular = [item for item, _ in trained.popular(LIST_LENGTH)]
             rows = _table(films, people, served, model, popular)
-    epsilon = STRENGTHS[strength][1]
     return {
         "data": data, "viewers": len(people), "mechanism": mechanism,
-        "epsilon": choice.epsilon(films) if epsilon is None else epsilon,
+        "epsilon": choice.epsilon(films),
         "adopted": last["adopted"], "why": last["why"], "quality": last["quality"],
         "left_out": last["left_out"], "published": last["published"], "table": rows,
         "over http": len(devices),

@@ -233,6 +233,13 @@ class RandomisedResponse(Perturber):
         )
 
 
+def answers_about(release: Release, catalogue: Catalogue) -> Bools:
+    """What a release answers about each item of the catalogue it was drawn by."""
+    how = Answering.of(release.settings, catalogue)
+    packed = np.frombuffer(release.answers or b"", np.uint8)
+    return np.asarray(how.read(packed[None])[0][how.works.of_item], np.bool_)
+
+
 @lru_cache(maxsize=8)
 def _cached_answering(catalogue: Catalogue, epsilon: float, opened: tuple[str, ...]) -> Answering:
     return Answering(catalogue_works(catalogue), epsilon, opened)

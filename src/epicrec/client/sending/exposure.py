@@ -83,7 +83,7 @@ def _cost(catalogue: Catalogue, stored: StoredRelease, item_id: str) -> float | 
     found = mechanism.odds(release, item_id, catalogue)
     if found is None:
         return None
-    if found.epsilon == inf and item_id not in set(stored.release.items):
+    if release.answers is None and found.epsilon == inf and item_id not in set(release.items):
         return 0.0  # it would be sent as it is, and was not
     return found.epsilon
 

@@ -163,10 +163,10 @@ class Releases:
         """
         parts = self._parts(catalogue, items, choice)
         counted = parts.perturbed if everything else parts.fresh
-        if len(counted) + len(parts.clear) > wire.MOST_ROWS:
-            raise InputError(f"a release holds at most {wire.MOST_ROWS:,} films; release fewer")
         perturber = choice.perturber(catalogue)
         release = perturber.release(counted + parts.clear, choice.levels(catalogue))
+        if len(release.items) > wire.MOST_ROWS:
+            raise InputError(f"a release holds at most {wire.MOST_ROWS:,} films; release fewer")
         identity, epoch = secrets.token_hex(8), self._epoch(catalogue)
         payload = payload_of(release, identity, user_id)
         if chosen_moment:

@@ -19,9 +19,13 @@ from epicrec.errors import EpicrecError, InputError
 if TYPE_CHECKING:
     from epicrec.client.device import Device
 
-EVERY = {"never": None, "weekly": timedelta(days=7), "monthly": timedelta(days=30)}
-DEFAULT = "weekly"
-"""What is offered until the person decides."""
+EVERY = {
+    "never": None, "weekly": timedelta(days=7), "monthly": timedelta(days=30),
+    "every three months": timedelta(days=91),
+}  # fmt: skip
+DEFAULT = "every three months"
+"""What is offered until the person decides: every release by randomised response answers for the
+whole list anew, and adds as much noise to what is learned as the first."""
 _RETRY = timedelta(minutes=15)
 
 

@@ -12,16 +12,18 @@ from epicrec import wire
 from epicrec.client.device import Device
 from epicrec.client.sending.exposure import category_views, in_worlds, title_odds
 from epicrec.client.sending.outbox import CHOSEN_MOMENT, StoredRelease
-from epicrec.client.sending.privacy_choice import Choice, mechanisms
+from epicrec.client.sending.privacy_choice import RESPONSE, Choice, mechanisms
 from epicrec.client.sending.remote import RemoteError
 from epicrec.client.sending.schedule import DEFAULT, next_moment, set_schedule
 from epicrec.client.web.film_pages import about
 from epicrec.client.web.jobs import in_background, onward
 from epicrec.client.web.promises import said
 from epicrec.client.web.request import Ask, Handler, to
+from epicrec.data.works import catalogue_works
 from epicrec.errors import BudgetExceededError, InputError
 from epicrec.perturb import parse_level
 from epicrec.perturb.levels import LEVELS, PERTURBED
+from epicrec.perturb.randomised_response import answers_about
 
 _POSTERS = 120  # of a release, shown as pictures
 
@@ -83,7 +85,7 @@ def _chosen(ask: Ask, given: dict[str, str]) -> Choice:
     }
     exceptions = {name: level for name, level in exceptions.items() if level != overall}
     strength = given.get("strength", "recommended")
-    return Choice(overall, exceptions, strength, given.get("mechanism", "epicrec"))
+    return Choice(overall, exceptions, strength, given.get("mechanism", RESPONSE))
 
 
 def _explained(ask: Ask, choice: Choice) -> dict[str, Any]:
@@ -119,8 +121,11 @@ def preview(ask: Ask) -> Response:
 def _preview(ask: Ask, refused: str = "") -> Response:
     device = ask.device
     unsent = None if refused else next(iter(device.releases.unsent()), None)
+    shown = (
+        _answered(ask, unsent) if unsent and unsent.release.answers else _posters(device, unsent)
+    )
     return ask.page(
-        "preview.html", 409 if refused else 200, unsent=unsent, **_posters(device, unsent),
+        "preview.html", 409 if refused else 200, unsent=unsent, **shown,
         latest=device.releases.latest(), account=device.account, refused=refused,
         **_explained(ask, device.choice),
     )  # fmt: skip
@@ -134,6 +139,29 @@ def _posters(device: Device, drawn: StoredRelease | None) -> dict[str, Any]:
     return {
         "films": [(about(device, item), item in watched) for item in items[:_POSTERS]],
         "yours": len(yours), "made_up": len(items) - len(yours), "more": len(items) - _POSTERS,
+    }  # fmt: skip
+
+
+def _answered(ask: Ask, drawn: StoredRelease) -> dict[str, Any]:
+    """What answers say of the films that were watched, and of those that were not; with a search,
+    of the titles that fit it."""
+    device, text = ask.device, ask.query.get("q", "").strip()[:200]
+    films, watched = device.sendable, set(device.history.items())
+    if drawn.release.settings.get("works") != catalogue_works(films).version:
+        return {"answers": None}  # drawn by the list that a server had before
+    said = answers_about(drawn.release, films)
+    yes = {str(item) for item in films.item_ids[said]}
+    mine = [str(item) for item in films.item_ids.tolist() if str(item) in watched]
+    found = [str(item) for item in device.reading.matcher.search(text, 24)] if text else mine
+    listed = [item for item in found if films.positions([item])[0] >= 0]
+    return {
+        "answers": {
+            "titles": len(films), "yours": len(mine), "claimed": len(yes - watched),
+            "reported": len([item for item in mine if item in yes]),
+        },
+        "q": text,
+        "said": [(about(device, i), i in yes, i in watched) for i in listed[:_POSTERS]],
+        "more": len(listed) - _POSTERS,
     }  # fmt: skip
 
 
@@ -154,7 +182,7 @@ def draw(ask: Ask) -> Response:
 
 
 def send(ask: Ask) -> Response:
-    device, identity, weekly = ask.device, ask.path["id"], bool(ask.field("weekly"))
+    device, identity, again = ask.device, ask.path["id"], bool(ask.field("again"))
 
     def sending() -> Handler:
         try:
@@ -162,7 +190,7 @@ def send(ask: Ask) -> Response:
         except RemoteError as error:
             return onward("/preview", said("not sent", error=error))
         if device.store.setting("schedule") is None:
-            set_schedule(device, DEFAULT if weekly else "never")
+            set_schedule(device, DEFAULT if again else "never")
         return onward("/for-you", said("sent"))
 
     return in_background(ask, f"send-{identity}", "sending", sending)

@@ -37,7 +37,7 @@ PROMISES = {
     "have it deleted.",
     "now not yet": "No release has left yet, as far as this device knows. A first one leaves when "
     "you have looked at it and sent it.",
-    "now altered": "An altered history is shared with {server}.",
+    "now altered": "Your history is shared with random changes, with {server}.",
     "now everything": "What you watched is shared as it is with {server}.",
     # privacy: the ways
     "way nothing leaves": "No release. What the server publishes for everybody is fetched, without "
@@ -45,6 +45,12 @@ PROMISES = {
     "way nothing stranger": "From releases nothing, as there are none.",
     "way nothing you": "Rows all the same, made here from all you really watched.",
     "way nothing others": "Nothing, unless you take part in the common model.",
+    "way response leaves": "For every title of the list an answer to “have you seen it?”, true or "
+    "false at random.",
+    "way response stranger": "Of a single film little more than by guessing: the odds are below. "
+    "The answers about many films together can tell who you are to whoever knows them.",
+    "way response you": "Rows are ranked here with the model that comes of everybody’s answers.",
+    "way response others": "From many people’s answers the server learns which films go together.",
     "way altered leaves": "Films drawn at random whose categories add up to about those of yours. "
     "Most are made up, and some you may really have watched.",
     "way altered stranger": "Roughly how much you watch of each category. Of a single film little "
@@ -87,6 +93,9 @@ PROMISES = {
     "size is public": "How many films are sent is not hidden: it is the number of those that are "
     "new, and where none is new none is sent.",
     # preview
+    "answered": "For each of {titles} titles one answer, seen or not, some of them lies.",
+    "answered before": "For each title of the list as it was when this was drawn one answer, seen "
+    "or not, some of them lies.",
     "no mark": "Whoever gets them sees no difference.",
     "exactly": "It is exactly what will be sent, byte for byte.",
     "exactly but the name": "It is exactly what will be sent, but for your name: this device has "

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from epicrec.arrays import Bools, Floats
@@ -23,7 +22,7 @@ from epicrec.perturb import (
 )
 from epicrec.perturb.contract import Perturber, Release
 from epicrec.perturb.levels import PERTURBED, Level, Levels
-from epicrec.perturb.randomised_response import Answering
+from epicrec.perturb.randomised_response import answers_about
 
 STARS = Scale(1, 5, 1)
 FILMS = Catalogue.from_columns(
@@ -120,19 +119,12 @@ def answer_games(epsilon: float) -> list[Game]:
         _game(
             RandomisedResponse(FILMS, epsilon=epsilon),
             ([0, 3], [0, 1, 3]),
-            lambda release: float(answers_of(release, FILMS)[1]),
+            lambda release: float(answers_about(release, FILMS)[1]),
             "a film is in the history or not",
             levels=MIXED,
             rounds=64_000,
         )
     ]
-
-
-def answers_of(release: Release, catalogue: Catalogue) -> npt.NDArray[np.uint8]:
-    """The answer about each item of a catalogue."""
-    how = Answering.of(release.settings, catalogue)
-    packed = np.frombuffer(release.answers or b"", np.uint8)
-    return np.asarray(how.read(packed[None])[0][how.works.of_item])
 
 
 def d2p_release_games(epsilon: float) -> list[Game]:
