@@ -309,13 +309,14 @@ def measured(data: Dataset, seeds: int) -> Iterator[dict[str, Any]]:
                 "method": method, "unit": unit, "epsilon": epsilon, "rmse": found}  # fmt: skip
 
     yield line("user mean", "none", None, [user_mean_error(train, test)])
-    for method in ("bias", "svd"):
-        yield line(method, "none", None, errors(method))
+    yield line("bias", "none", None, errors("bias"))
+    yield line("svd", "none", None, errors("svd", task="ratings"))
     for epsilon in EPSILONS:
         found = errors("private-bias", epsilon=epsilon)
         yield line("private-bias", "rating", epsilon, found)
         for unit, delta in DELTAS.items():
-            found = errors("covariance-svd", epsilon=epsilon, delta=delta, unit=unit)
+            private = {"epsilon": epsilon, "delta": delta, "unit": unit}
+            found = errors("covariance-svd", task="ratings", **private)
             yield line("covariance-svd", unit, epsilon, found)
 
 

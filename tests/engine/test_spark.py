@@ -321,7 +321,8 @@ def test_as_spark_ml_knows_recommenders(spark, viewers: Ratings, tmp_path: Path)
     names = {"user_id": "user", "item_id": "item"}
     table = viewers.to_table().select(["user_id", "item_id", "rating"])
     frame = spark.createDataFrame(table).withColumnsRenamed(names)
-    estimator = PrivateRecommender(items=viewers.item_ids, scale="1:5:1", epsilon=50.0, seed=3)
+    public = {"items": viewers.item_ids, "scale": "1:5:1"}
+    estimator = PrivateRecommender(**public, task="ratings", epsilon=50.0, seed=3)
     fitted = estimator.fit(frame)
     assert fitted.guarantee == here.guarantee
     np.testing.assert_array_equal(fitted.recommender.factors_, here.factors_)

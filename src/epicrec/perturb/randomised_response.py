@@ -47,7 +47,7 @@ def lies_of(epsilon: float) -> int:
 
     >>> k = lies_of(1.0)
     >>> k, (2**64 - k) / k
-    (4961073540645254262, 2.718281828459045)
+    (4961093570831980854, 2.718281828459045)
     """
     if not isinstance(epsilon, int | float) or not isfinite(epsilon) or not 0 < epsilon <= _MOST:
         raise InputError(f"epsilon must be above 0 and at most {_MOST:g}, not {epsilon!r}")
