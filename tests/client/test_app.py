@@ -97,6 +97,15 @@ def test_levels_are_saved_with_their_exceptions(pages: Pages) -> None:
     assert pages.http.post("/privacy", data={"overall": "nonsense"}).status_code == 400
 
 
+def test_how_often_the_truth_is_told_is_said_of_answers_alone(pages: Pages) -> None:
+    assert pages.http.get("/privacy").text.count("tells the truth in") == 4
+    pages.http.post("/privacy", data={"mechanism": "epicrec", "strength": "balanced"})
+    shown = pages.http.get("/privacy").text
+    assert "tells the truth in" not in shown
+    assert "ε = 1</span>" in shown
+    assert pages.device.choice.epsilon(pages.device.sendable) == 1.0
+
+
 def test_an_unknown_certificate_is_shown_then_pinned(tmp_path: Path) -> None:
     with serving(tmp_path / "server", http=False) as own, showing(tmp_path / "client") as pages:
         asked = pages.http.post("/server", data={"url": own.url})

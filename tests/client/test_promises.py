@@ -710,7 +710,6 @@ NOT_PROMISES = (
     "Ask the server for everything it holds of me",
     "Choose a server to send it.",
     "Do you know this server?",
-    "How often your computer tells the truth",
     "I know why it changed",
     "Preview and send",
     "Save and look at what would be sent Save",
