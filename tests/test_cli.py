@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -209,7 +210,11 @@ def test_demo_ends_with_recommendations(capsys, monkeypatch) -> None:
     code, out, _ = run(capsys, "demo", "--once")
     assert code == 0
     said = " ".join(out.split())
-    assert "Guarantee to the viewer: ε = " in said
+    answered = r"one answer was sent for each of (\d+) titles.* (\d+) films reported, (\d+) denied"
+    (found,) = re.findall(answered, said)
+    titles, reported, denied = map(int, found)
+    assert reported + denied == 24 < titles, "of each film of the example one thing is said"
+    assert "Guarantee to the viewer: ε = 1 " in said
     assert "this device and 1,502 others trained a common model" in said
     assert "from the true history and the common model" in said
     assert "the guarantee is void here" in said

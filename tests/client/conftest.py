@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import html
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,14 +77,26 @@ class Served:
         finally:
             remote.close()
 
+    def answers_of(self, account: Mapping[str, Any] | None) -> list[bytes]:
+        """The answers that the server's database holds under a name, in the order they came."""
+        query = (
+            "SELECT answers FROM releases JOIN users USING (user_key) "
+            "WHERE user_id = ? AND answers IS NOT NULL ORDER BY release_key"
+        )
+        assert account is not None
+        with closing(sqlite3.connect(self.folder / "epicrec.sqlite")) as db:
+            return [found for (found,) in db.execute(query, [account["user_id"]])]
+
     def rows_of(self, account: dict[str, Any]) -> list[Any]:
-        """What the server holds under a name that the device may have forgotten; for the admin."""
+        """Feedback and answers that the server holds under a name that the device may have
+        forgotten; for the admin."""
         own = {"X-API-Key": ADMIN}
         with httpx.Client(
             base_url=self.url, headers=own, timeout=PATIENCE, verify=TRUSTED
         ) as admin:
             found = admin.get(f"/api/user/{account['user_id']}/feedback")
-        return list(found.json()) if found.status_code == 200 else []
+        rows = list(found.json()) if found.status_code == 200 else []
+        return rows + self.answers_of(account)
 
     def train(self) -> None:
         own = {"X-API-Key": ADMIN}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from client.conftest import Pages, Served, serving, showing, shown_payload
 from epicrec.client.main import make_client
-from epicrec.client.sending.privacy_choice import RESPONSE, Choice
 from epicrec.client.sending.remote import shown_certificate
 from epicrec.errors import InputError
 from epicrec.perturb.randomised_response import answers_about
@@ -44,8 +42,7 @@ def test_one_click_to_rows_and_two_to_a_release(pages: Pages, publishing: Served
     assert sent.url.path == "/for-you"
     assert "Ranked on this device" in sent.text
     assert sent.text.count('<li class="film"') > 50
-    held = [row.ItemId for row in publishing.held(pages.device)]
-    assert sorted(held) == sorted(json.loads(stored.payload)["Release"]["items"])
+    assert publishing.answers_of(pages.device.account) == [stored.release.answers]
     name = (pages.device.account or {})["user_id"].encode()
     named = stored.payload.replace(b'"UserId":""', b'"UserId":"' + name + b'"')
     assert pages.http.get(f"/release/{stored.id}").content == named, "all but the name was shown"
@@ -54,7 +51,6 @@ def test_one_click_to_rows_and_two_to_a_release(pages: Pages, publishing: Served
 def test_the_preview_of_answers_says_what_is_true_of_them(pages: Pages, publishing: Served) -> None:
     """How many films are reported, denied and claimed, what is said of a title, and the bytes."""
     pages.http.post("/example")
-    pages.device.choose(Choice(mechanism=RESPONSE))
     drawn = pages.http.post("/preview/draw")
     stored = pages.device.releases.unsent()[0]
     assert shown_payload(drawn.text) == stored.payload, "what is shown is what is sent"
@@ -68,11 +64,12 @@ def test_the_preview_of_answers_says_what_is_true_of_them(pages: Pages, publishi
     found = pages.http.get("/preview", params={"q": "Alien"}).text
     answer = "seen" if "alien-1979" in said else "not seen"
     assert re.search(rf"Alien \(1979\)</th><td[^>]*>[^<]*</td><td[^>]*>{answer}</td>", found)
-    pages.http.post(f"/release/{stored.id}/send", data={"weekly": "yes"})
+    pages.http.post(f"/release/{stored.id}/send", data={"again": "yes"})
     assert pages.device.store.setting("schedule")["every"] == "every three months"
     looked = pages.http.get("/learned", params={"look": "1"}).text
     assert "the answers of 1 of your releases" in looked
     assert publishing.held(pages.device) == []
+    assert len(publishing.answers_of(pages.device.account)) == 1
 
 
 @pytest.mark.parametrize("name", ["style.css", "client.js"])
@@ -98,6 +95,15 @@ def test_levels_are_saved_with_their_exceptions(pages: Pages) -> None:
     shown = pages.http.get("/privacy/odds", params={"overall": "no release"})
     assert "Nothing about your history leaves" in shown.text
     assert pages.http.post("/privacy", data={"overall": "nonsense"}).status_code == 400
+
+
+def test_how_often_the_truth_is_told_is_said_of_answers_alone(pages: Pages) -> None:
+    assert pages.http.get("/privacy").text.count("tells the truth in") == 4
+    pages.http.post("/privacy", data={"mechanism": "epicrec", "strength": "balanced"})
+    shown = pages.http.get("/privacy").text
+    assert "tells the truth in" not in shown
+    assert "ε = 1</span>" in shown
+    assert pages.device.choice.epsilon(pages.device.sendable) == 1.0
 
 
 def test_an_unknown_certificate_is_shown_then_pinned(tmp_path: Path) -> None:

@@ -119,7 +119,8 @@ class Person:
         self.later.add(later)
         self.post(http, "/film", data={"item_id": unwanted, "act": "no"})
         self.unwanted.add(unwanted)
-        assert self.post(http, "/privacy", data={"limit": f"{self.limit + 0.5}"}) == "/privacy"
+        chosen = {"limit": f"{self.limit + 0.5}", "mechanism": "epicrec"}  # rows tell draws apart
+        assert self.post(http, "/privacy", data=chosen) == "/privacy"
         self.limit += 0.5
 
     def add_a_list(self, http: httpx.Client) -> None:

@@ -37,7 +37,7 @@ def test_a_film_is_counted_once_whatever_list_it_stands_in(
     tmp_path: Path, films: Catalogue, served: Served
 ) -> None:
     with closing(Device(tmp_path, films, server=served.url)) as device:
-        device.choose(Choice(strength="balanced"))
+        device.choose(Choice(strength="recommended"))
         device.set_limit(100)
         device.history.add([str(i) for i in films.item_ids[:30]])
         device.draw()
@@ -62,16 +62,16 @@ def test_a_film_is_counted_once_whatever_list_it_stands_in(
 
 @pytest.mark.parametrize(
     ("strengths", "spent"),
-    [(("balanced", "weak"), [2.0, 5.0]), (("weak", "balanced"), [4.0, 4.0])],
+    [(("recommended", "weak"), [2.0, 5.0]), (("weak", "recommended"), [4.0, 4.0])],
 )
 def test_a_later_list_adds_a_release_unless_one_that_cost_as_much_was_added(
     tmp_path: Path, films: Catalogue, served: Served, strengths: tuple[str, str],
     spent: list[float],
 ) -> None:  # fmt: skip
-    """Balanced costs ε = 1 and weak 3. What is added for the one does not pay for the other."""
+    """Recommended costs ε = 1 and weak 3. What is added for the one does not pay for the other."""
     with closing(Device(tmp_path, films, server=served.url)) as device:
         device.set_limit(100)
-        device.choose(Choice(strength="balanced"))
+        device.choose(Choice(strength="recommended"))
         device.history.add([str(i) for i in films.item_ids[:30]])
         device.draw()
         assert total(device) == 1
@@ -171,7 +171,7 @@ def test_delete_there_then_here(pages: Pages, publishing: Served) -> None:
     pages.http.post("/example")
     pages.http.post("/preview/draw")
     (stored,) = pages.device.releases.unsent()
-    pages.http.post(f"/release/{stored.id}/send", data={"weekly": "yes"})
+    pages.http.post(f"/release/{stored.id}/send", data={"again": "yes"})
     account = dict(pages.device.account or {})
     assert publishing.rows_of(account)
     gone = pages.http.post("/data/erase", data={"sure": "yes", "there": "yes"})
@@ -206,10 +206,10 @@ def test_after_a_deletion_there_nothing_registers_by_itself(pages: Pages) -> Non
     pages.http.post("/example")
     pages.http.post("/preview/draw")
     (stored,) = pages.device.releases.unsent()
-    pages.http.post(f"/release/{stored.id}/send", data={"weekly": "yes"})
-    assert pages.device.store.setting("schedule")["every"] == "weekly"
+    pages.http.post(f"/release/{stored.id}/send", data={"again": "yes"})
+    assert pages.device.store.setting("schedule")["every"] == "every three months"
     pages.http.post("/data/forget-there")  # unsure
-    assert pages.device.store.setting("schedule")["every"] == "weekly"
+    assert pages.device.store.setting("schedule")["every"] == "every three months"
     pages.http.post("/data/forget-there", data={"sure": "yes"})
     assert pages.device.store.setting("schedule")["every"] == "never"
     for path in ("/for-you", "/learned?look=1", "/server", "/data", "/preview"):

@@ -43,7 +43,11 @@ def _show_demo(result: Mapping[str, Any]) -> None:
     print_table(
         f"A viewer's history, which stays on the device (10 of {len(history)})", history[:10]
     )
-    print_table(f"What was sent instead (10 of {len(sent['items'])})", sent["items"][:10])
+    out.print(
+        f"Instead, one answer was sent for each of {sent['titles']} titles, seen or not, with lies "
+        f"at random: {len(sent['reported'])} films reported, {sent['denied']} denied, and "
+        f"{sent['claimed']} claimed that were never seen ({sent['bytes']:,} bytes)."
+    )
     out.print(f"Guarantee to the viewer: {sent['promise']}")
     rounds = [one["people"] for one in result["rounds"]]
     out.print(

@@ -27,6 +27,8 @@ from epicrec.demo.servers import (
     learn_releases,
     train_shared_model,
 )
+from epicrec.perturb import Release
+from epicrec.perturb.randomised_response import answers_about
 from epicrec.progress import report
 
 IN_PROCESS, OVER_HTTPS = 4000, 20
@@ -56,7 +58,7 @@ def one_round() -> Iterator[tuple[dict[str, Any], str, Callable[[], None]]]:
         device = client.state.device
         assert device is not None  # a new folder has no passphrase
         device.example()
-        drawn = device.draw()
+        drawn, listed = device.draw(), device.sendable
         device.send(drawn.id)
         with admin_of(leader.url, leader.certificate) as admin:
             report("the server learns from the release", 0, 1)
@@ -71,7 +73,7 @@ def one_round() -> Iterator[tuple[dict[str, Any], str, Callable[[], None]]]:
             {
                 "history": [_film(films, item) for item in device.history.items()],
                 "release": {
-                    "items": [_film(films, item) for item in drawn.release.items],
+                    **_answers(listed, device.history.items(), drawn.release),
                     "bytes": len(drawn.payload),
                     "guarantee": drawn.release.guarantee.to_dict(),
                     "promise": str(drawn.release.guarantee),
@@ -116,6 +118,17 @@ def _train(
             leader, NAME, everyone.users_at(np.arange(IN_PROCESS)),
             [(own, own.history.items), *devices], epsilon=EPSILON, delta=DELTA,
         )  # fmt: skip
+
+
+def _answers(films: Catalogue, watched: list[str], release: Release) -> dict[str, Any]:
+    """What the answers say: of the films that were watched, and of the others."""
+    said = set(films.item_ids[answers_about(release, films)].tolist())
+    return {
+        "titles": len(films),
+        "reported": [_film(films, item) for item in watched if item in said],
+        "denied": len([item for item in watched if item not in said]),
+        "claimed": len(said - set(watched)),
+    }
 
 
 def _film(films: Catalogue, item_id: Any) -> dict[str, Any]:

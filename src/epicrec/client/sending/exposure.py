@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, inf, log
+from statistics import NormalDist
 
 import numpy as np
 
@@ -12,9 +13,11 @@ from epicrec.arrays import Floats
 from epicrec.client.ranking.content import popularity_of
 from epicrec.client.sending.outbox import StoredRelease
 from epicrec.data import Catalogue
-from epicrec.perturb import odds_of, perturber_class
+from epicrec.data.works import catalogue_works
+from epicrec.perturb import Release, odds_of, perturber_class
 from epicrec.perturb.epicrec.prior import Prior
 from epicrec.perturb.levels import withheld
+from epicrec.perturb.randomised_response import Answering
 
 _SURE = 0.9
 
@@ -95,28 +98,39 @@ def category_views(
     levels: dict[str, str],
 ) -> list[CategoryView]:
     """Before: the usual number by popularity. After: the sum of the batches' noisy totals, which is
-    the most the items sent could tell, with the noise that is on it."""
+    the most the items sent could tell, or what their answers add up to, with the noise on it."""
     matrix = catalogue.matrix
     usual = matrix.T @ _usual(catalogue)
     at = catalogue.positions(items)
     truth = np.asarray(matrix[at[at >= 0]].sum(axis=0)).ravel()
+    told = [_totals(catalogue, stored.release) for stored in sent]
     views = []
     for c, name in enumerate(catalogue.categories):
-        noisy = [
-            (stored.release.aggregates[name], scales[name])
-            for stored in sent
-            for scales in [stored.release.settings.get("scales", {})]
-            if name in scales
-        ]
+        noisy = [totals[name] for totals in told if name in totals]
         guess = float(max(0, sum(total for total, _ in noisy))) if noisy else None
-        spread = float(np.sqrt(sum(scale**2 for _, scale in noisy))) if noisy else 0.0
-        views.append(
-            CategoryView(
-                name, levels[name], float(usual[c]), guess,
-                spread * log(1 / (1 - _SURE)) if noisy else None, int(truth[c]),
-            )
-        )  # fmt: skip
+        width = float(np.sqrt(sum(width**2 for _, width in noisy))) if noisy else None
+        views.append(CategoryView(name, levels[name], float(usual[c]), guess, width, int(truth[c])))
     return views
+
+
+def _totals(catalogue: Catalogue, release: Release) -> dict[str, tuple[float, float]]:
+    """What a release tells of each category's total, and how far off that is in one of ten worlds;
+    nothing where its answers are for another list."""
+    if release.answers is None:
+        scales = release.settings.get("scales", {})
+        return {
+            name: (release.aggregates[name], scale * log(1 / (1 - _SURE)))
+            for name, scale in scales.items()
+        }
+    if release.settings.get("works") != catalogue_works(catalogue).version:
+        return {}
+    how = Answering.of(release.settings, catalogue)
+    bits = how.read(np.frombuffer(release.answers, np.uint8)[None])[0]
+    of_work = catalogue.matrix[np.unique(how.works.of_item, return_index=True)[1]]
+    totals = of_work.T @ ((bits - how.lie) / (1 - 2 * how.lie))
+    widths = NormalDist().inv_cdf((1 + _SURE) / 2) * np.sqrt(of_work.T @ how.variance)
+    pairs = zip(totals.tolist(), widths.tolist(), strict=True)
+    return dict(zip(catalogue.categories, pairs, strict=True))
 
 
 def _usual(catalogue: Catalogue) -> Floats:

@@ -21,13 +21,14 @@ from epicrec.perturb import (
 from epicrec.perturb.levels import ALL, NO, PERTURBED, Level
 
 RESPONSE, EPICREC, D2P_NAME = "randomised-response", "epicrec", "d2p"
-STRENGTHS: dict[str, tuple[str, float | None]] = {
-    "strongest": ("Strongest", 0.1),
-    "recommended": ("Recommended", None),
-    "balanced": ("Balanced", 1.0),
-    "weak": ("Weak", 3.0),
+STRENGTHS: dict[str, tuple[str, float, float | None]] = {
+    "strongest": ("Strongest", 0.5, 0.1),
+    "recommended": ("Recommended", 1.0, None),
+    "balanced": ("Balanced", 2.0, 1.0),
+    "weak": ("Weak", 3.0, 3.0),
 }
-"""Presets of noise: their name and ε; the recommended one is found on public data."""
+"""Presets of noise: their name, ε of randomised response, and ε of other methods, which choose
+the recommended one themselves on public data."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Choice:
     overall: Level = PERTURBED
     exceptions: Mapping[str, Level] = field(default_factory=dict)
     strength: str = "recommended"
-    mechanism: str = EPICREC
+    mechanism: str = RESPONSE
 
     def __post_init__(self) -> None:
         if self.strength not in STRENGTHS:
@@ -63,7 +64,7 @@ class Choice:
 
     def perturber(self, catalogue: Catalogue) -> Perturber:
         """What draws the releases; without noise, EpicRec's levels say all."""
-        fixed = STRENGTHS[self.strength][1]
+        fixed = self._fixed
         if self.mechanism == EPICREC or not self.perturbs(catalogue):
             return MEpicRec(catalogue, epsilon=fixed)
         takes = fixed is not None and "epsilon" in taken(perturber_class(self.mechanism))
@@ -81,15 +82,20 @@ class Choice:
         """What a release at this choice costs, known before anything is drawn; 0 for nothing."""
         if not self.perturbs(catalogue):
             return 0.0
-        fixed = STRENGTHS[self.strength][1]
-        if fixed is not None and self.mechanism in (RESPONSE, EPICREC, D2P_NAME):
-            return fixed
+        if self._fixed is not None and self.mechanism in (RESPONSE, EPICREC, D2P_NAME):
+            return self._fixed
         return self.perturber(catalogue).budget(self.levels(catalogue))
+
+    @property
+    def _fixed(self) -> float | None:
+        """The ε that the strength fixes, None where the mechanism chooses it."""
+        _, answers, others = STRENGTHS[self.strength]
+        return answers if self.mechanism == RESPONSE else others
 
 
 def mechanisms() -> dict[str, str]:
-    """What can draw a release of films, and how each is explained: EpicRec, D2P, randomised
-    response, and perturbers of other packages."""
+    """What can draw a release of films, and how each is explained: randomised response, EpicRec,
+    D2P, and perturbers of other packages."""
     others = [
         entry.name
         for (entry, *_) in registry.entries(registry.PERTURBERS).values()
@@ -97,8 +103,8 @@ def mechanisms() -> dict[str, str]:
     ]
     said = {name: (perturber_class(name).__doc__ or name).split("\n")[0] for name in others}
     return {
-        RESPONSE: "for every title of the list an answer, seen or not, with lies at random; hides "
-        "whether a film was watched, and the server learns most from it (recommended: 1)",
+        RESPONSE: "for every title of the list your computer says whether you have seen it, and "
+        "lies at random; hides whether a film was watched",
         EPICREC: "noise on the number of films in each category, then stand-in films; hides "
         "whether a film was watched",
         D2P_NAME: "each film is exchanged for another; hides which film it was, not how many "

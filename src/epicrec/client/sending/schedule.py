@@ -23,9 +23,9 @@ EVERY = {
     "never": None, "weekly": timedelta(days=7), "monthly": timedelta(days=30),
     "every three months": timedelta(days=91),
 }  # fmt: skip
-DEFAULT, RARELY = "weekly", "every three months"
-"""What is offered until the person decides; rarely where a release answers for the whole list,
-because each adds its noise to what is learned."""
+DEFAULT = "every three months"
+"""What is offered until the person decides: every release by randomised response answers for the
+whole list anew, and adds as much noise to what is learned as the first."""
 _RETRY = timedelta(minutes=15)
 
 

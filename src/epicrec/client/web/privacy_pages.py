@@ -12,9 +12,9 @@ from epicrec import wire
 from epicrec.client.device import Device
 from epicrec.client.sending.exposure import category_views, in_worlds, title_odds
 from epicrec.client.sending.outbox import CHOSEN_MOMENT, StoredRelease
-from epicrec.client.sending.privacy_choice import EPICREC, Choice, mechanisms
+from epicrec.client.sending.privacy_choice import RESPONSE, Choice, mechanisms
 from epicrec.client.sending.remote import RemoteError
-from epicrec.client.sending.schedule import DEFAULT, RARELY, next_moment, set_schedule
+from epicrec.client.sending.schedule import DEFAULT, next_moment, set_schedule
 from epicrec.client.web.film_pages import about
 from epicrec.client.web.jobs import in_background, onward
 from epicrec.client.web.promises import said
@@ -85,7 +85,7 @@ def _chosen(ask: Ask, given: dict[str, str]) -> Choice:
     }
     exceptions = {name: level for name, level in exceptions.items() if level != overall}
     strength = given.get("strength", "recommended")
-    return Choice(overall, exceptions, strength, given.get("mechanism", EPICREC))
+    return Choice(overall, exceptions, strength, given.get("mechanism", RESPONSE))
 
 
 def _explained(ask: Ask, choice: Choice) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def draw(ask: Ask) -> Response:
 
 
 def send(ask: Ask) -> Response:
-    device, identity, weekly = ask.device, ask.path["id"], bool(ask.field("weekly"))
+    device, identity, again = ask.device, ask.path["id"], bool(ask.field("again"))
 
     def sending() -> Handler:
         try:
@@ -190,8 +190,7 @@ def send(ask: Ask) -> Response:
         except RemoteError as error:
             return onward("/preview", said("not sent", error=error))
         if device.store.setting("schedule") is None:
-            answered = device.releases.get(identity).release.answers is not None
-            set_schedule(device, (RARELY if answered else DEFAULT) if weekly else "never")
+            set_schedule(device, DEFAULT if again else "never")
         return onward("/for-you", said("sent"))
 
     return in_background(ask, f"send-{identity}", "sending", sending)

@@ -38,7 +38,7 @@ PROMISES = {
     "have it deleted.",
     "now not yet": "No release has left yet, as far as this device knows. A first one leaves when "
     "you have looked at it and sent it.",
-    "now altered": "An altered history is shared with {server}.",
+    "now altered": "Your history is shared with random changes, with {server}.",
     "now everything": "What you watched is shared as it is with {server}.",
     # privacy: the ways
     "way nothing leaves": "No release. What the server publishes for everybody is fetched, without "
@@ -67,7 +67,7 @@ PROMISES = {
     "way d2p others": "The server learns from many altered histories which films go together.",
     "way everything leaves": "What you watched, without protection.",
     "way everything stranger": "All of it: whoever sees it knows that you watched those films.",
-    "way everything you": "No more than an altered history does.",
+    "way everything you": "No more than random changes do.",
     "way everything others": "The server learns from your history as it is.",
     "way common stranger": "From one server alone no more than the odds of its training allow. "
     "Both servers together read your whole history.",
@@ -75,9 +75,10 @@ PROMISES = {
     "with the model that came of them.",
     "way common others": "Your numbers are in the sums that everybody's model is made from.",
     # privacy: more ways
+    "truth": "your computer tells the truth in {cases} of 100 cases",
     "withheld": "What you watched of a category that you keep to yourself has no influence on what "
     "is sent. It is treated as if you had never watched any of it, so that nobody can tell that "
-    "you keep it: made-up films of it may be sent under your name.",
+    "you keep it: films of it that you never watched may be claimed in your name.",
     "withheld shows": "Where no category is sent with noise there is nothing to hide behind: what "
     "you keep to yourself is then seen to be missing.",
     "nothing leaves": "Nothing about your history leaves this device, unless you take part in a "
@@ -104,8 +105,8 @@ PROMISES = {
     "waits": "Where you do not send it, it leaves at the next scheduled moment: {due} UTC.",
     "drawn once": "Noise is drawn once. You then see exactly what would be sent, and decide. "
     "Drawing sends nothing.",
-    "drawn anyway": "Nothing is new. A release is drawn all the same, about no film: otherwise "
-    "that something is sent would tell that something was watched.",
+    "drawn anyway": "Nothing is new. A release is drawn all the same, as if you had watched "
+    "nothing: otherwise that something is sent would tell that something was watched.",
     "refused": "Nothing was drawn for you to see and nothing was sent.",
     "sent": "Sent, exactly as shown.",
     "not sent": "Not sent, or not known to have arrived: {error} Sending the same bytes again "

@@ -30,6 +30,7 @@ from epicrec.client.web.forms import read_form, received
 from epicrec.client.web.promises import promise
 from epicrec.client.web.security import MOST_BODY
 from epicrec.errors import EpicrecError, InputError
+from epicrec.perturb import odds_of
 from epicrec.privacy import LedgerDamagedError
 
 if TYPE_CHECKING:
@@ -251,7 +252,12 @@ PAGES = Environment(
     lstrip_blocks=True,
 )
 PAGES.globals.update(
-    in_worlds=in_worlds, in_words=in_words, strengths=STRENGTHS, isinf=isinf, promise=promise
+    in_worlds=in_worlds,
+    in_words=in_words,
+    strengths=STRENGTHS,
+    isinf=isinf,
+    promise=promise,
+    odds_of=odds_of,
 )
 PAGES.filters["segment"] = lambda text: quote(str(text), safe="")
 PAGES.filters["sentence"] = sentence
