@@ -497,14 +497,14 @@ CHECKS: dict[str, Callable[[Round], bool]] = {
     "Little today: your rows are made here either way, with what "
     "the server publishes. Where it publishes nothing, its own list "
     "gives a hint.": lambda told: told.kept["rows before"] == told.kept["rows after"],
-    "The server learns from many altered histories how much of each category is watched.": (
+    "They count towards how popular each category is.": (
         lambda told: (
             learned_from(told, told.kept["altered"].release).events is None
             and set(learned_from(told, told.kept["altered"].release).totals)
             == set(told.device.catalogue.categories)
         )
     ),
-    "The server learns from many altered histories which films go together.": lambda told: (
+    "They count towards how popular films are.": lambda told: (
         learned_from(told, exchanged(told)).events is not None
     ),
     "For every title of the list an answer to “have you seen it?”, true or false at random.": (

@@ -58,13 +58,12 @@ PROMISES = {
     "more than by guessing: the odds are below.",
     "way altered you": "Little today: your rows are made here either way, with what the server "
     "publishes. Where it publishes nothing, its own list gives a hint.",
-    "way altered others": "The server learns from many altered histories how much of each category "
-    "is watched.",
+    "way altered others": "They count towards how popular each category is.",
     "way d2p leaves": "As many films as are new, each exchanged at random for another one or, now "
     "and then, for itself.",
     "way d2p stranger": "How many films you watched. Which they are, no more than the odds below "
     "allow.",
-    "way d2p others": "The server learns from many altered histories which films go together.",
+    "way d2p others": "They count towards how popular films are.",
     "way everything leaves": "What you watched, without protection.",
     "way everything stranger": "All of it: whoever sees it knows that you watched those films.",
     "way everything you": "No more than random changes do.",
