@@ -174,7 +174,7 @@ def _make_client(folder: Path, films: Catalogue, url: str) -> None:
         _import_files(device, ids)
         stars = {item: 1.0 + at % 5 for at, item in enumerate(ids[:10:2])}
         device.history.add(ids[:10], ratings=stars)
-        device.choose(Choice(strength="balanced"))
+        device.choose(Choice(strength="balanced", mechanism="epicrec"))
         device.send(device.draw().id)
         device.history.add(ids[10:18])
         device.choose(_mixed(films))
